@@ -11,8 +11,8 @@ class RecordedContext:
         work: Done for each job, instead of its tasks, which are kept in `tasks`.
     """
 
-    master = "local[2]"
-    defaultParallelism = 2  # noqa: N815 - Spark's name
+    master = "local[1]"
+    defaultParallelism = 1  # noqa: N815 - Spark's name
 
     def __init__(self, work: Callable[[], None] = lambda: None) -> None:
         self._work = work

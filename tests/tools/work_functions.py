@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from sluiceway.errors import FileLostError
@@ -44,3 +45,9 @@ def request(function: object, argument: object) -> WorkRequest:
     """Work that one of these functions does."""
     name = getattr(function, "__name__", "")
     return WorkRequest(f"{__name__}:{name}", argument, HINT, size_bytes=1)
+
+
+def own_pid(shares: Iterator[bytes]) -> Iterator[bytes]:
+    """For each share of a Spark task, the process that runs it."""
+    for _ in shares:
+        yield str(os.getpid()).encode()

@@ -205,6 +205,8 @@ def default_settings() -> dict[str, str]:
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.artifact.isolation.enabled": "false",
         "spark.python.worker.reuse": "true",
+        # A task prefers the executor of its slot, and soon takes another.
+        "spark.locality.wait": "100ms",
         # run.straggler_timeout ends a slow task; a copy of it would only read the same again.
         "spark.speculation": "false",
         "spark.pyspark.python": sys.executable,

@@ -2,6 +2,12 @@
 
 Groups and stage names stay the same from epoch to epoch and from run to run; the description
 changes. Jobs are cancelled by tags, which no other run shares.
+
+Each slot keeps its executor, and there its Python worker, in which the consumers of its source
+partitions are kept. Spark itself gives tasks to executors at random, and to the Python worker that
+has rested longest. So a task names the executor of its slot, which Spark takes if it is free.
+Python workers are pooled by their environment: by one variable, each core but the first has a pool
+of its own. That one serves jobs without places too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,6 +28,10 @@ POOL = "spark.scheduler.pool"
 
 _NAMED_ROUTES = 3
 _LONG_BYTES = 8
+_CORE = "SLUICEWAY_CORE"
+"""Variable of a Python worker: its pool, where that is not the first."""
+# Spark reads the executor's id after the host, and needs no host to find it.
+_EXECUTOR = "executor_any_"
 _UNITS = ((10**9, "G"), (10**6, "M"), (10**3, "k"))
 
 
@@ -114,10 +124,10 @@ class StageCounters:
         # To compile code for a few rows costs more than they do.
         self._context.setLocalProperty("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         # The JVM sees each answer by itself, not in a pickle.
-        as_they_are = NoOpSerializer()
-        answers._jrdd_deserializer = as_they_are  # noqa: SLF001
+        answers._jrdd_deserializer = NoOpSerializer()  # noqa: SLF001
         rows = answers._jrdd.rdd().map(self._row_of, self._any)  # noqa: SLF001
-        return RDD(rows.map(self._bytes_of, self._any).toJavaRDD(), self._context, as_they_are)
+        counted = rows.map(self._bytes_of, self._any).toJavaRDD()
+        return RDD(counted, self._context, answers._jrdd_deserializer)  # noqa: SLF001
 
 
 def _adding(jvm: Any, total: Any, answer: Any, at: int) -> Any:
@@ -146,19 +156,100 @@ def _adding(jvm: Any, total: Any, answer: Any, at: int) -> Any:
     return objects.Invoke(added, "sum", long, none, none, True, True, True)  # noqa: FBT003
 
 
+def _type(jvm: Any, name: str) -> Any:
+    return _singleton(jvm.org.apache.spark.sql.types, f"{name}Type")
+
+
 def _listed(jvm: Any, *items: Any) -> Any:
+    """A Scala list of these items."""
     found = _singleton(jvm.scala.collection.immutable, "Nil")
     for item in reversed(items):
         found = getattr(found, "$colon$colon")(item)
     return found
 
 
-def _type(jvm: Any, name: str) -> Any:
-    return _singleton(jvm.org.apache.spark.sql.types, f"{name}Type")
-
-
 def _singleton(package: Any, name: str) -> Any:
+    """A Scala object by its name."""
     return getattr(getattr(package, f"{name}$"), "MODULE$")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlace:
+    """Where a task should run.
+
+    Attributes:
+        core: Number of the pool of Python workers in its executor.
+        executor: Id of the executor; empty for any.
+    """
+
+    core: int = 0
+    executor: str = ""
+
+
+def task_places(context: SparkContext, slots: Sequence[int], *, owned: bool) -> list[TaskPlace]:
+    """Places of an epoch's tasks. Called once per epoch.
+
+    Args:
+        context: The driver's.
+        slots: Of each task the number of its slot.
+        owned: Whether all jobs of this application are ours. Elsewhere a task might wait for its
+            executor, as long as `spark.locality.wait` says.
+    """
+    executors = [""]
+    if owned and not context.master.startswith("local"):
+        text: str = context._jsc.sc().getExecutorIds().mkString(",")  # noqa: SLF001
+        executors = sorted(text.split(","), key=int) if text else executors
+    cores = max(int(context.defaultParallelism) // len(executors), 1)
+    return [TaskPlace(slot % cores, executors[slot // cores % len(executors)]) for slot in slots]
+
+
+def _placed_tasks(
+    context: SparkContext, shares: Sequence[bytes], places: Sequence[TaskPlace], run: RunTask
+) -> RDD[bytes]:
+    """Make an RDD of one task a share. Called once per job with places.
+
+    Args:
+        context: That will run it.
+        shares: Of each task, packed. A share travels with its own task alone.
+        places: Of each task.
+        run: What each runs.
+
+    Returns:
+        The answers; the JVM sees each by itself, not in a pickle.
+    """
+    by_core: dict[int, list[tuple[bytes, str]]] = {}
+    for share, place in zip(shares, places, strict=True):
+        by_core.setdefault(place.core, []).append((share, place.executor))
+    parts = [_tasks_of_core(context, core, each, run) for core, each in by_core.items()]
+    return parts[0] if len(parts) == 1 else context.union(parts)
+
+
+def _tasks_of_core(
+    context: SparkContext, core: int, shares: Sequence[tuple[bytes, str]], run: RunTask
+) -> RDD[bytes]:
+    jvm: Any = context._jvm  # noqa: SLF001 - Python has no tasks with places
+    executors = {executor for _, executor in shares}
+    lists = {one: _listed(jvm, *([_EXECUTOR + one] if one else [])) for one in executors}
+    items = [jvm.scala.Tuple2(bytearray(share), lists[executor]) for share, executor in shares]
+    tag = _singleton(jvm.scala.reflect, "ClassTag").Any()
+    placed = context._jsc.sc().makeRDD(_listed(jvm, *items), tag)  # noqa: SLF001
+    as_they_are = NoOpSerializer()
+    tasks = RDD(placed.toJavaRDD(), context, as_they_are).mapPartitions(run)
+    if core:
+        tasks.ctx = _ContextOfCore(context, core)
+    tasks._jrdd_deserializer = as_they_are  # noqa: SLF001
+    return RDD(tasks._jrdd, context, as_they_are)  # noqa: SLF001
+
+
+class _ContextOfCore:
+    """A context whose Python workers have a variable more; all else is the context's."""
+
+    def __init__(self, context: SparkContext, core: int) -> None:
+        self._context = context
+        self.environment = {**context.environment, _CORE: str(core)}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
 
 
 @contextmanager
@@ -184,11 +275,11 @@ def collected(
     shares: Sequence[bytes],
     run: RunTask,
     counters: StageCounters | None = None,
+    places: Sequence[TaskPlace] = (),
 ) -> list[bytes]:
     """Run one Spark job with one task a share. Called in a thread of ours; waits for its end.
 
-    It is an RDD: to start Spark SQL takes seconds, and adds nothing to bytes. A share travels
-    with its own task alone.
+    It is an RDD: to start Spark SQL takes seconds, and adds nothing to bytes.
 
     Args:
         context: That runs it.
@@ -196,12 +287,16 @@ def collected(
         shares: Of each task, packed.
         run: What each runs.
         counters: Of an epoch; None counts nothing.
+        places: Of each task; empty for any.
 
     Returns:
         What the tasks have answered.
     """
     with labelled(context, label):
-        answers = context.parallelize(shares, len(shares)).mapPartitions(run)
+        if any(place != TaskPlace() for place in places):
+            answers = _placed_tasks(context, shares, places, run)
+        else:
+            answers = context.parallelize(shares, len(shares)).mapPartitions(run)
         found: list[bytes] = (answers if counters is None else counters.count(answers)).collect()
         return found
 

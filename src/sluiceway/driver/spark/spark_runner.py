@@ -19,6 +19,7 @@ from sluiceway.driver.spark.spark_jobs import (
     StageCounters,
     collected,
     epoch_description,
+    task_places,
     ui_address,
 )
 from sluiceway.driver.spark.spark_task import (
@@ -188,9 +189,9 @@ class SparkRunner(TaskRunner):
     def _try_imports(self, kind: str) -> None:
         count = self.slots()
         label = JobLabel(f"{self._name}-{kind}", f"{kind} of {count} slots", f"{self._tag}-{kind}")
-        collected(
-            self._context, label, [b""] * count, require_same_version(warm_task), self._counters
-        )
+        places = task_places(self._context, range(count), owned=self._owned)
+        warm = require_same_version(warm_task)
+        collected(self._context, label, [b""] * count, warm, self._counters, places)
 
     def run(
         self, bundles: Sequence[Bundle], *, wait: Callable[[], None], give_up_after_s: float
@@ -237,13 +238,15 @@ class SparkRunner(TaskRunner):
         label = JobLabel(f"{self._name}-epochs", epoch_description(bundles), tag, pool)
         run = require_same_version(run_spark_task)
         if self._tokens is not None:
-            places = {
+            stores = {
                 (plan.route.layout.table_root, plan.route.stores)
                 for bundle in bundles
                 for plan in bundle
             }
-            run = with_tokens(self._tokens.delegation_tokens(places), run)
-        answers = collected(self._context, label, packed(bundles), run, self._counters)
+            run = with_tokens(self._tokens.delegation_tokens(stores), run)
+        slots = [next((plan.task for plan in bundle), 0) for bundle in bundles]
+        places = task_places(self._context, slots, owned=self._owned)
+        answers = collected(self._context, label, packed(bundles), run, self._counters, places)
         results = [unpacked_result(raw) for raw in answers]
         if self._tokens is not None and any(map(_token_refused, results)):
             self._tokens.refused()
