@@ -50,6 +50,7 @@ from bench.workloads import (
     fill_topic,
     workload_events,
 )
+from sluiceway.errors import AllRowsDirtyError
 from sluiceway.lab.jars import default_cache_folder
 from sluiceway.lab.lab import Lab, LabEndpoints
 
@@ -177,7 +178,9 @@ def _write_files(workload: Workload, count: int, folder: Path) -> None:
 def _run_ours(bench: _Bench, size: int, topic: _Topic, name: str) -> TreeUsage:
     job = _write_job(bench, topic, name)
     table = job.parent / "table"
-    run = run_ours(job, table, bench.plan.choices)
+    # A run of limited length says that no row was clean.
+    code = AllRowsDirtyError.exit_code if bench.workload.dirty_one_in == 1 else 0
+    run = run_ours(job, table, bench.plan.choices, exit_code=code)
     check_ours(table, bench.workload, topic.expected, topic.count)
     bench.ours[size].append(run)
     return run.usage

@@ -138,13 +138,14 @@ def command_that_loads(path: Path, site: Path, variable: str, value: str) -> str
     return str(path)
 
 
-def run_ours(job: Path, table: Path, choices: JobChoices) -> OurRun:
+def run_ours(job: Path, table: Path, choices: JobChoices, *, exit_code: int = 0) -> OurRun:
     """Take one topic in to its end.
 
     Args:
         job: The job file.
         table: The table's folder, to be made.
         choices: As in the job file.
+        exit_code: That the run has to end with.
 
     Raises:
         WrongOutputError: The command failed.
@@ -153,7 +154,7 @@ def run_ours(job: Path, table: Path, choices: JobChoices) -> OurRun:
     command = [choices.command, "run", str(job), "--until-caught-up", "--log-level", "info"]
     command.append("--profile")
     usage = measure_tree(command, cwd=job.parent, output=log)
-    if usage.exit_code != 0:
+    if usage.exit_code != exit_code:
         tail = log.read_text(errors="replace")[-2_000:]
         raise WrongOutputError(f"{job.stem} ended with {usage.exit_code}:\n{tail}")
     lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]

@@ -6,6 +6,7 @@ use std::hash::{BuildHasherDefault, Hash, Hasher};
 use pyo3::IntoPyObject;
 
 use crate::given::{Given, Kind};
+use crate::thrift::varint;
 
 /// Longer bounds are left out, as other writers do.
 const MOST_BOUND_BYTES: usize = 4096;
@@ -16,7 +17,6 @@ const DAY_SECONDS: i64 = 86_400;
 const NANOS: i64 = 1_000_000_000;
 
 /// Values of a column, encoded.
-#[derive(Default)]
 pub struct Chunk {
     /// Distinct values and their number, where a dictionary pays.
     pub dictionary: Option<(Vec<u8>, usize)>,
@@ -85,11 +85,9 @@ fn of_instants(moments: &[i64], units: i64, physical: i64) -> Option<Chunk> {
         let values = moments.iter().map(|moment| moment.checked_mul(factor));
         of_values(&values.collect::<Option<Vec<i64>>>()?)
     };
-    let numbers = i64::bounds(moments).map(|(least, most)| (least.into(), most.into()));
-    Some(Chunk {
-        numbers: numbers.map(|(least, most)| (Number::Whole(least), Number::Whole(most))),
-        ..chunk
-    })
+    let whole = |moment: i64| Number::Whole(moment.into());
+    let numbers = i64::bounds(moments).map(|(least, most)| (whole(least), whole(most)));
+    Some(Chunk { numbers, ..chunk })
 }
 
 /// A value that Parquet stores; equal keys are one value.
@@ -137,7 +135,7 @@ fn with_dictionary<T: Value>(values: &[T]) -> Option<(Vec<u8>, usize, Vec<u32>)>
         let next = seen.len() as u32;
         let code = *seen.entry(value.key()).or_insert(next);
         if code == next {
-            if (seen.len()) * 2 > values.len() {
+            if seen.len() * 2 > values.len() {
                 return None;
             }
             value.put(&mut dictionary);
@@ -155,7 +153,7 @@ fn coded(codes: &[u32], count: usize) -> Vec<u8> {
 }
 
 /// Numbers of so many bits in Parquet's hybrid of runs and packed bits.
-pub fn pack(values: &[u32], width: u32, to: &mut Vec<u8>) {
+pub fn pack<T: Copy + Eq + Into<u32>>(values: &[T], width: u32, to: &mut Vec<u8>) {
     let mut at = 0;
     let mut packed = 0;
     while at < values.len() {
@@ -164,7 +162,8 @@ pub fn pack(values: &[u32], width: u32, to: &mut Vec<u8>) {
         if run >= 8 && (at - packed).is_multiple_of(8) {
             pack_groups(&values[packed..at], width, to);
             varint((run as u64) << 1, to);
-            to.extend_from_slice(&values[at].to_le_bytes()[..width.div_ceil(8) as usize]);
+            let value: u32 = values[at].into();
+            to.extend_from_slice(&value.to_le_bytes()[..width.div_ceil(8) as usize]);
             at += run;
             packed = at;
         } else {
@@ -176,7 +175,7 @@ pub fn pack(values: &[u32], width: u32, to: &mut Vec<u8>) {
     pack_groups(&values[packed..], width, to);
 }
 
-fn pack_groups(values: &[u32], width: u32, to: &mut Vec<u8>) {
+fn pack_groups<T: Copy + Into<u32>>(values: &[T], width: u32, to: &mut Vec<u8>) {
     if values.is_empty() {
         return;
     }
@@ -184,7 +183,7 @@ fn pack_groups(values: &[u32], width: u32, to: &mut Vec<u8>) {
     varint((groups as u64) << 1 | 1, to);
     let (mut bits, mut count, end) = (0u64, 0, to.len() + groups * width as usize);
     for &value in values {
-        bits |= u64::from(value) << count;
+        bits |= u64::from(value.into()) << count;
         count += width;
         while count >= 8 {
             to.push(bits as u8);
@@ -196,14 +195,6 @@ fn pack_groups(values: &[u32], width: u32, to: &mut Vec<u8>) {
         to.push(bits as u8);
     }
     to.resize(end, 0);
-}
-
-fn varint(mut value: u64, to: &mut Vec<u8>) {
-    while value >= 0x80 {
-        to.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    to.push(value as u8);
 }
 
 fn of_booleans(values: impl Iterator<Item = bool>) -> Chunk {
@@ -360,7 +351,7 @@ impl Value for Int96 {
     }
 }
 
-/// A hash for values that no one chooses to collide: a word a step.
+/// A hash of a word a step. Values that were chosen to collide cost time only, as a file has few.
 #[derive(Default)]
 struct Quick(u64);
 

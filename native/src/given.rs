@@ -146,9 +146,8 @@ impl<'a> Given<'a> {
             found.children.push(unsafe { Self::new(schema, array) }?);
         }
         // SAFETY: both are null or both are not.
-        if let (Some(schema), Some(array)) =
-            unsafe { (schema.dictionary.as_ref(), array.dictionary.as_ref()) }
-        {
+        let dictionary = unsafe { (schema.dictionary.as_ref(), array.dictionary.as_ref()) };
+        if let (Some(schema), Some(array)) = dictionary {
             // SAFETY: as for the parent.
             let texts = unsafe { Self::new(schema, array) }?;
             if !matches!(texts.kind, Kind::Bytes | Kind::LongBytes) {

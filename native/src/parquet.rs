@@ -32,14 +32,14 @@ const RLE_DICTIONARY: i64 = 8;
 
 /// Compression with memory that is used again: to make it costs as much as a page.
 enum Codec {
-    Snappy(snap::raw::Encoder),
+    Snappy(Box<snap::raw::Encoder>),
     Zstd(CCtx<'static>),
 }
 
 impl Codec {
     fn named(name: &str, level: i32) -> Result<Self, String> {
         match name {
-            "snappy" => Ok(Self::Snappy(snap::raw::Encoder::new())),
+            "snappy" => Ok(Self::Snappy(Box::new(snap::raw::Encoder::new()))),
             "zstd" => {
                 let mut context = CCtx::create();
                 context
@@ -337,8 +337,7 @@ fn put_levels(levels: &[u8], most: u8, to: &mut Vec<u8>) {
     }
     let begin = to.len();
     to.extend_from_slice(&[0; 4]);
-    let levels: Vec<u32> = levels.iter().map(|&level| u32::from(level)).collect();
-    pack(&levels, u8::BITS - most.leading_zeros(), to);
+    pack(levels, u8::BITS - most.leading_zeros(), to);
     let length = (to.len() - begin - 4) as u32;
     to[begin..begin + 4].copy_from_slice(&length.to_le_bytes());
 }

@@ -9,6 +9,15 @@ pub const BINARY: u8 = 8;
 pub const LIST: u8 = 9;
 pub const STRUCT: u8 = 12;
 
+/// Append a number, seven bits a byte, the least ones first.
+pub fn varint(mut value: u64, to: &mut Vec<u8>) {
+    while value >= 0x80 {
+        to.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    to.push(value as u8);
+}
+
 /// Writes structs; their fields are to come in rising order of their numbers.
 #[derive(Default)]
 pub struct Writer {
@@ -17,14 +26,6 @@ pub struct Writer {
 }
 
 impl Writer {
-    pub fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.bytes.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.bytes.push(value as u8);
-    }
-
     pub fn field(&mut self, number: u8, kind: u8) {
         self.bytes.push((number - self.last) << 4 | kind);
         self.last = number;
@@ -37,7 +38,7 @@ impl Writer {
     }
 
     pub fn zigzag(&mut self, value: i64) {
-        self.varint((value << 1 ^ value >> 63) as u64);
+        varint((value << 1 ^ value >> 63) as u64, &mut self.bytes);
     }
 
     pub fn binary(&mut self, number: u8, value: &[u8]) {
@@ -46,7 +47,7 @@ impl Writer {
     }
 
     pub fn text(&mut self, value: &[u8]) {
-        self.varint(value.len() as u64);
+        varint(value.len() as u64, &mut self.bytes);
         self.bytes.extend_from_slice(value);
     }
 
@@ -57,7 +58,7 @@ impl Writer {
             self.bytes.push((length as u8) << 4 | kind);
         } else {
             self.bytes.push(0xf0 | kind);
-            self.varint(length as u64);
+            varint(length as u64, &mut self.bytes);
         }
     }
 

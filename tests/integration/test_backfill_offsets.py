@@ -52,7 +52,9 @@ def test_rows_from_before_the_route_began_are_added_once_while_epochs_go_on(
     assert (planned["rows_before"], planned["counts"]["written"]) == (10, 29)
     assert run_command([*command, "offsets"]) != 0
     assert "it has 10 rows, and would have 29" in capsys.readouterr().err
+    term = run.log().fold().term
     with live(run) as driver:
+        driver.wait_for(lambda: run.log().fold().term > term)
         assert run_command([*command, "offsets", "--accept-rows", "29"]) == 0
         write(writer, topic, range(30, 35))
         driver.wait_for(lambda: len(ids(run)) == 34)

@@ -32,6 +32,7 @@ from sluiceway.formats.csv import lines, text_columns
 from sluiceway.formats.native_rows import NativeRowReader
 from sluiceway.host.native_module import native_module
 from sluiceway.sinks.files import parquet_file
+from sluiceway.sinks.files.small_parquet import SmallParquetFiles
 from sluiceway.types import iso_time, policy
 from sluiceway.types.dirty import DirtyReason, DirtyRow
 from sluiceway.types.matrix import JsonKind
@@ -369,6 +370,8 @@ def _writer_keeps_milliseconds(patch: pytest.MonkeyPatch) -> None:
         )
 
     patch.setattr(pq, "ParquetWriter", writer)
+    # The native writer takes its schema from the library, and its values as they are.
+    patch.setattr(SmallParquetFiles, "fits", staticmethod(lambda *_: False))
 
 
 @mutant("string", "char", "varchar")

@@ -1,6 +1,5 @@
 """Wrong variants of the local storage's own steps."""
 
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -36,7 +35,7 @@ def seal_without_sync(writer: Any) -> FileSeal:
     try:
         writer._stream.flush()
         writer._file.close()
-        Path(writer._open_path).rename(writer.path)
+        writer._open_path.rename(writer.path)
     except OSError as error:
         raise StorageUnavailableError("cannot close") from error
     writer._sealed = True

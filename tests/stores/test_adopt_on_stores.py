@@ -39,7 +39,7 @@ connections:
 {connection}
   cat: {{folder: {{path: "{root}/none"}}}}
 format: {{json: {{}}}}
-source: {{connection: main, topics: [{topic}], start: earliest}}
+source: {{connection: main, start: earliest}}
 run: {{interval: 1s}}
 rooms:
   home: a
@@ -47,11 +47,13 @@ rooms:
   a: {{connections: {{cat: {{folder: {{path: "{root}/a"}}}}}}}}
   b: {{connections: {{cat: {{folder: {{path: "{root}/b"}}}}}}}}
 routes:
-- table:
+- topics: [{topic}]
+  table:
     hive: {{connection: cat, name: ods.whole}}
     columns: [{{name: id, type: bigint, required: true}}]
     partition_by: []
-- where: "even"
+- topics: [{topic}]
+  where: "even"
   table:
     hive: {{connection: cat, name: ods.halves}}
     columns: [{{name: id, type: bigint, required: true}}, {{name: even, type: boolean}}]

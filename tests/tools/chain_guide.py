@@ -1,14 +1,23 @@
-"""The Python of the page of chains, run in one session as a notebook would, on a table of a job."""
+"""The Python of the page of chains, run in one session as a notebook would, on a table of a job.
 
+`python -m tools.chain_guide JOB TABLE SERVERS TOPIC OUT` is a process of its own: a JVM that has
+run before takes no further jars. It prints how many rows it wrote to the topic.
+"""
+
+import sys
 from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sluiceway.ledger.partition_records import ReadyRecord
 from sluiceway.ledger.records import DataRecord
-from tools.job_files import COLUMNS, event
+from tools import spark_query
+from tools.job_files import COLUMNS, JobFile, event
 from tools.page_commands import blocks_of
 from tools.route_runs import RouteRun
 from tools.spark_query import LAKE_TABLE
+from tools.topic_writer import TopicWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -110,3 +119,21 @@ class GuideCode:
         self._run_block(block, "lake", stream=stream)
         table = self._spark.read.table(LAKE_TABLE)
         assert sorted(row.id for row in table.collect()) == wanted
+
+
+def main() -> int:
+    """Run all blocks."""
+    job, table, servers, topic, out = sys.argv[1:]
+    write = partial(TopicWriter(servers).write, topic, partition=0)
+    spark = spark_query.session("guide", f"{out}/lake")
+    try:
+        guide = GuideCode(spark, RouteRun(JobFile(Path(job), table)), write, out)
+        guide.check()
+    finally:
+        spark.stop()
+    sys.stdout.write(f"{guide.written}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

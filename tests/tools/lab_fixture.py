@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from sluiceway.lab.lab import Lab, LabEndpoints, StoreServer
 
@@ -131,10 +132,14 @@ def new_topic(bootstrap_servers: str) -> TopicFactory:
 
 
 def _wait_for_leaders(admin: AdminClient, name: str, partitions: int) -> None:
+    """A leader is known before it answers: it may say for a moment that it leads nothing."""
+    every = {TopicPartition(name, number): OffsetSpec.earliest() for number in range(partitions)}
     deadline = time.monotonic() + _TOPIC_TIMEOUT_S
     while time.monotonic() < deadline:
         found = admin.list_topics(name, timeout=_TOPIC_TIMEOUT_S).topics[name].partitions
         if len(found) == partitions and all(one.leader >= 0 for one in found.values()):
-            return
+            answers = admin.list_offsets(every, request_timeout=_TOPIC_TIMEOUT_S).values()
+            if not any(answer.exception(_TOPIC_TIMEOUT_S) for answer in answers):
+                return
         time.sleep(0.02)
     raise TimeoutError(f"topic {name} has no leaders after {_TOPIC_TIMEOUT_S:.0f} s")

@@ -62,7 +62,7 @@ def errors() -> str:
         "| 0 | done |\n| 1 | an error without a code of its own below, or a check that found "
         "something |\n"
         "| 2 | wrong arguments |\n| 3 | the job file is not valid |\n"
-        "| 4 | `plan --detailed-exitcode`: something would change |\n"
+        "| 4 | `plan --detailed-exitcode`: something would change, or the next run would stop |\n"
         "| 5 | something outside is missing or unfit |\n| 6 | dirty rows |\n"
         "| 7 | ledger, table and source do not agree |\n| 130 | a second Ctrl-C |\n",
     ]

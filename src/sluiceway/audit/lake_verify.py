@@ -341,7 +341,7 @@ def lake_files(config: RouteConfig, below: str = "") -> TableFiles:
             raise TableNotFoundError(
                 "the catalog does not have the table",
                 where=where,
-                hint="`sluiceway run JOB` creates it; until then there is nothing to look at",
+                hint="`sluiceway run JOB` creates it; if that runs, its log says what it waits for",
             )
         metadata = table.metadata
         ledger = metadata.properties.get(LEDGER_PROPERTY, "").partition("@")[0]

@@ -151,7 +151,8 @@ def _start_risks(route: PlannedRoute, starts: Sequence[PlannedStart]) -> list[Ri
             Risk(
                 Weight.LOSES,
                 f"it begins at the end of the log: {passed:,} records before it are never read",
-                "write source.start: earliest to have them",
+                "write source.start: earliest to have them; into closed hours of a Hive table "
+                "`sluiceway backfill --from offsets` brings them later",
             )
         )
     if not starts:

@@ -178,12 +178,13 @@ class PartitionWatch:
         return with_driver(why, runs=runs, halted=self._halted(ledger) if runs is False else "")
 
     def _halted(self, ledger: OpenLedger) -> str:
-        """Code of the error that the route has halted with; empty when it has not."""
+        """Code of the error that the last driver has halted with; empty when it has not."""
         raw = ledger.log.storage.read(ledger.log.layout.status)
         status = None if raw is None else parse_status(self._config.route, raw)
-        if status is None or status.state not in (RouteState.HALTED, RouteState.STOPPED):
+        if status is None or status.term != ledger.fold.term:
             return ""
-        return status.code or ""
+        halted = status.state in (RouteState.HALTED, RouteState.STOPPED)
+        return (status.code or "") if halted else ""
 
     def _lost_room(self, ledger: OpenLedger) -> RoomReport | None:
         rule, fence = self._config.rooms, ledger.fold.fence

@@ -15,6 +15,7 @@ from sluiceway.route.route_plan import LedgerTerm, table_plan
 from sluiceway.storage.locations import normalise_location
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.log_key import LogKey
+from sluiceway.upkeep.backfiller import refuse_open
 from sluiceway.upkeep.partition_bodies import why_not_swapped
 from sluiceway.upkeep.partition_requests import RowOrigin
 from sluiceway.upkeep.prefix_history import PrefixHistory
@@ -71,12 +72,15 @@ def foresee(
 
     Raises:
         WrongUsageError: The rows of this prefix can never be replaced.
+        RequestRefusedError: Its rows cannot be replaced by these now.
         SluicewayError: Ledger, broker or table cannot be read.
     """
     fold = ledger.fold
     why = why_not_swapped(fold, prefix)
     if why:
         raise WrongUsageError(f"its rows cannot be replaced: {why}", where=prefix)
+    if config.units is None:
+        refuse_open(fold, prefix, origin)
     config = registry_columns(config)
     uuid = fold.first_fence.ledger if fold.first_fence is not None else ""
     sink, source = open_sink(config), open_source(config)
@@ -85,6 +89,7 @@ def foresee(
         if config.units is not None and origin is RowOrigin.INPUTS:
             counts = count_unit(config, plan, prefix)
             return PlannedBackfill((), 0, (), fold.rows_below(prefix), counts, {})
+        refuse_open(fold, prefix, origin)
         reading = Rereading(source, lambda: plan, uuid, table=config.table)
         if origin is RowOrigin.OFFSETS:
             earlier = reading.earlier(ledger.log, prefix, fold.next_seq)

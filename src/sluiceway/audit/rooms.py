@@ -36,6 +36,7 @@ class ObservedRooms:
         drill: The last drill; None before the first.
         problem: Why that is not known; empty when it is.
         lost: Report of the holder, while announcements wait for rows of a lost room; else None.
+        waits: How long the holder reads no row that another room lacks, in words; else empty.
     """
 
     here: str
@@ -46,6 +47,7 @@ class ObservedRooms:
     drill: DrillResult | None = None
     problem: str = ""
     lost: RoomReport | None = None
+    waits: str = ""
 
     def attention(self, now_ms: int) -> list[str]:
         """Sentences about what an operator should check."""
@@ -60,7 +62,8 @@ class ObservedRooms:
                     f"`sluiceway {command} --execute`"
                 )
             if name != self.holder:
-                told += self._not_ready(name, report, now_ms)
+                waits = f"; {self.waits}" if self.waits else ""
+                told += [f"{each}{waits}" for each in self._not_ready(name, report, now_ms)]
         if len(digests) > 1:
             told.append("the job files of the rooms differ: bring them in line")
         told += [each for report in self.reports.values() for each in report.notices]
@@ -121,7 +124,16 @@ def observed_rooms(
         lost = lost_room(storage, layout, holder) if holds else None
     except StorageUnavailableError as error:
         return ObservedRooms(rule.room, rule.home, rule.names, problem=str(error))
-    return ObservedRooms(rule.room, rule.home, rule.names, holder, reports, drill, lost=lost)
+    waits = _waits(rule) if holder == rule.home else ""
+    return ObservedRooms(rule.room, rule.home, rule.names, holder, reports, drill, "", lost, waits)
+
+
+def _waits(rule: RoomRule) -> str:
+    if rule.mirror is None or not rule.mirror.first:
+        return ""
+    limit = rule.mirror.first_s
+    how_long = "until it has copies of them" if limit is None else f"{limit:.0f} s for its copies"
+    return f"by `mirrored_first` new rows wait {how_long}"
 
 
 def with_lost_room(why: WaitExplanation, lost: RoomReport | None) -> WaitExplanation:

@@ -47,7 +47,8 @@ def preview_unit(route: PlannedRoute, *, newest: bool, most: int) -> Preview:
     source = config.source
     table = open_unit_table(unit_upstream(dict(source.options), source.kind), rule)
     table.read_on()
-    prefixes = [each.prefix for each in table.states() if table.files(each.prefix).partitions]
+    whole = (each.prefix for each in table.states() if not each.lost)
+    prefixes = [prefix for prefix in whole if table.files(prefix).partitions]
     if not prefixes:
         return NOTHING
     prefix = max(prefixes) if newest else min(prefixes)

@@ -41,7 +41,7 @@ class LakeClient(OneTableClient):
         self._is_fresh = False
 
     def discover(self, topics: Sequence[str]) -> tuple[DiscoveredPartition, ...]:
-        """See `SourceClient.discover`: with the snapshot that a route begins with that is new.
+        """See `SourceClient.discover`: with the snapshot that a new route begins with.
 
         Raises:
             SourceUnavailableError: The catalog does not answer, or has no such table yet.

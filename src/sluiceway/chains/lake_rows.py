@@ -8,6 +8,7 @@ from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.schema import Schema
 from pyiceberg.table import DataScan, FileScanTask
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.types import UUIDType
 
 from sluiceway.chains.lake_client import LakeClient
 from sluiceway.chains.lake_reader import client_errors
@@ -66,10 +67,10 @@ def _pinned(pin: str, metadata: TableMetadata) -> int | None:
 
 
 def _joinable(schema: Schema, topic: str) -> Schema:
-    for field in schema.fields:
-        if "uuid" in str(field.field_type):
+    for name in schema.column_names:
+        if isinstance(schema.find_type(name), UUIDType):
             raise NotInThisVersionError(
-                f"the table cannot be joined: Spark does not read the type of {field.name}, uuid",
+                f"the table cannot be joined: Spark does not read the type of {name}, uuid",
                 where=topic,
                 hint="join a table that has it as a string",
             )

@@ -17,6 +17,7 @@ from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.transforms import IdentityTransform
 
 from sluiceway.chains.lake_client import load_table
+from sluiceway.chains.lake_reader import client_errors
 from sluiceway.chains.lake_upstream import LakeUpstream
 from sluiceway.chains.unit_tables import LedgerUnits, PartitionFiles, UnitFiles, partition_values
 from sluiceway.chains.units import UnitRule, UnitState
@@ -102,7 +103,8 @@ class LakeUnits(LedgerUnits):
                 where=self._options.topic,
                 hint="make the newest snapshot of its job current again",
             )
-        files = self._read_manifests(table)
+        with client_errors(self._options.topic):
+            files = self._read_manifests(table)
         self._upstream.read_through(through.slot)
         if self._upstream.book.slot < through.slot:
             raise SourceUnavailableError(
@@ -131,7 +133,7 @@ class LakeUnits(LedgerUnits):
         """
         held = self._held(prefix)
         rows = sum(file.rows for file in held)
-        counted = next((each.rows for each in super().states() if each.prefix == prefix), 0)
+        counted = self._units.rows(prefix)
         if rows != counted:
             raise TableMismatchError(
                 f"its files have {rows} rows, and its ledger counts {counted}: another writer has "

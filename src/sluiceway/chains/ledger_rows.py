@@ -35,9 +35,9 @@ def whole_ledger_table(options: UpstreamOptions, pin: str) -> WholeTable:
             that no longer has all rows of that state, is read as it is now.
 
     Returns:
-        Its rows, partition by partition. To read them raises FileLostError for a file that is gone
-        and should be there, NotInThisVersionError for a format that is not read, and
-        SourceUnavailableError for rows that were replaced or dropped meanwhile.
+        Its rows, partition by partition. To read them raises FileLostError for a lost file, and
+        NotInThisVersionError for a format that is not read. Rows that were replaced or dropped
+        meanwhile raise SourceUnavailableError.
 
     Raises:
         SourceUnavailableError: The table is not there, or its catalog or its store does not answer.

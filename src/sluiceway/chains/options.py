@@ -127,5 +127,5 @@ def missing_yet(topic: str) -> SourceUnavailableError:
     return SourceUnavailableError(
         "the table does not exist yet; it is looked for again",
         where=topic,
-        hint="run the job that fills it, or correct its name in the job file",
+        hint="run the job that fills it, or correct `table` or `connection` in the job file",
     )

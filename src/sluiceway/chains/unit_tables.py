@@ -8,13 +8,10 @@ from typing import Protocol
 from sluiceway.chains.options import UpstreamOptions
 from sluiceway.chains.units import UnitBook, UnitRule, UnitState, UnitWhen, unit_of
 from sluiceway.chains.upstream import UpstreamLedger
-from sluiceway.errors import (
-    SourceUnavailableError,
-)
+from sluiceway.errors import SourceUnavailableError
 from sluiceway.ledger.places import is_below
 from sluiceway.ledger.reader_leases import ReaderLeaseKeeper, lease_name
 from sluiceway.ledger.row_places import COUNTED_ONLY, RowBook
-from sluiceway.sinks.files.contract import FileFormat
 from sluiceway.sinks.partition_path import DEFAULT_PARTITION, parse_partition_folder
 from sluiceway.sinks.registry import partition_places
 from sluiceway.sinks.table_options import ReadableTable
@@ -26,7 +23,6 @@ from sluiceway.storage.registry import open_storage
 
 SUCCESS_FILE = "_SUCCESS"
 _SLOT_BITS = 53
-_READABLE = (FileFormat.PARQUET, FileFormat.ORC)
 
 
 @dataclass(frozen=True, slots=True)

@@ -260,6 +260,11 @@ class UnitBook:
         """All units that have rows, or had some, or were announced."""
         yield from self._units.values()
 
+    def rows(self, prefix: str) -> int:
+        """Rows of a unit; 0 where there is none."""
+        state = self._units.get(prefix)
+        return 0 if state is None else state.rows
+
     def _add(self, partition: str, rows: int, slot: int, at_ms: int) -> None:
         state = self._unit(partition)
         self._units[state.prefix] = replace(

@@ -210,7 +210,7 @@ def room_rule_of(config: RouteConfig, to: str) -> RoomRule:
         raise NotInThisVersionError(
             "two copies of a table are not switched in this version",
             where=config.route,
-            hint=f"when a room is lost, run `sluiceway adopt JOB --room {to} --dry-run`",
+            hint="a room is lost: run `sluiceway adopt JOB --dry-run` in the room that is left",
         )
     return rule
 

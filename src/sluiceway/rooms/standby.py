@@ -485,22 +485,28 @@ class StandbyRoom:
 
     def _advanced(self, ledger: LedgerLog) -> Fold:
         """The fold up to the tail; kept, so that a takeover does not read the whole log."""
-        if self._fold is None:
-            self._fold = ledger.fold()
+        fold, counts = self._fold, self._counts
+        if fold is None or counts is None:
+            fold = ledger.fold()
             own = read_advice(ledger.storage, ledger.layout.room(self.rule.room), RoomReport)
-            self._counts = MirrorCounts(() if own is None else own.unfaithful)
+            counts = MirrorCounts(() if own is None else own.unfaithful)
+            self._add_begun(ledger, fold, counts)
+            # All at once: where the store fails before, the next call begins again.
+            self._fold, self._counts = fold, counts
             self._cut = CutLogs({} if own is None else own.cut)
-            self._add_begun(ledger, self._counts)
-        elif self._counts is not None:
-            self._counts.add(ledger.advance(self._fold))
-        self._terms.setdefault(self._fold.term, time.monotonic())
-        return self._fold
+        else:
+            # One by one: where the store fails meanwhile, both have the same records.
+            for record, raw in ledger.records(fold.next_seq):
+                fold.apply(record, raw)
+                counts.add((record,))
+        self._terms.setdefault(fold.term, time.monotonic())
+        return fold
 
-    def _add_begun(self, ledger: LedgerLog, counts: MirrorCounts) -> None:
+    def _add_begun(self, ledger: LedgerLog, fold: Fold, counts: MirrorCounts) -> None:
         """Count the rows of the ledger from its beginning, where that can spare a confirmation."""
-        mirror, fold = self.rule.mirror, self._fold
+        mirror = self.rule.mirror
         tails = mirror is not None and mirror.keeps_tails and not mirror.own_writers
-        if not tails or fold is None or fold.next_seq > _MOST_COUNTED_SLOTS:
+        if not tails or fold.next_seq > _MOST_COUNTED_SLOTS:
             return
         known = (record for record, _ in ledger.records())
         counts.begin(itertools.takewhile(lambda each: each.seq < fold.next_seq, known))
@@ -534,12 +540,14 @@ class StandbyRoom:
             confirm_term=self._confirm_term,
             positions=self._resume.counts,
             copied=self._copied,
-            unfaithful=() if self._counts is None else tuple(sorted(self._counts.unfaithful)),
-            cut=self._cut.found,
-            notices=() if self._counts is None else self._counts.problems,
+            unfaithful=() if before is None else before.unfaithful,
+            cut={} if before is None else before.cut,
             lost_room="" if before is None else before.lost_room,
             lost_ms=0 if before is None else before.lost_ms,
         )
+        if self._counts is not None:
+            unfaithful, notices = tuple(sorted(self._counts.unfaithful)), self._counts.problems
+            report = replace(report, unfaithful=unfaithful, notices=notices, cut=self._cut.found)
         report = replace(report, **changes)
         write_advice(storage, layout, layout.room(rule.room), report)
         self._log_change(report)

@@ -228,8 +228,11 @@ class RoomKeeper:
         return before is None or before.digest != report.digest
 
     def _check_copies(self) -> None:
-        """Find out whether a lost room would take rows with it; never assumed, always asked."""
-        if time.monotonic() - self._checked_at < CHECK_EVERY_S:
+        """Find out whether a lost room would take rows with it; never assumed, always asked.
+
+        Only where one cluster spans the rooms: else no replica of it is in another room.
+        """
+        if self._rule.mirror is not None or time.monotonic() - self._checked_at < CHECK_EVERY_S:
             return
         self._checked_at = time.monotonic()
         try:

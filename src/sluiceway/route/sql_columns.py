@@ -77,8 +77,8 @@ def _has_table(parts: RouteParts) -> bool:
 def with_sql_columns(config: RouteConfig, parts: RouteParts) -> tuple[RouteConfig, RouteParts]:
     """A route as it starts: with the columns that its SQL returns now.
 
-    Called at each START. A route without SQL, or with SQL over units, stays as it is, and so does
-    the route of a command, which has no Spark (see `with_table_columns`).
+    Called at each START. A route without SQL, or with SQL over units, stays as it is. So does the
+    route of a command, which has no Spark: see `with_table_columns`.
 
     Raises:
         JobFileError: The SQL is wrong, does not work row by row, or returns what no table has.

@@ -94,11 +94,10 @@ def read_table(
     state = _state(rule, rule.access, pin)
     if before is not None and before.pin == state.pin:
         return before
-    pieces, size_bytes = [], state.least_bytes
-    # A small file may hold many rows, and a large one few.
-    _check_size(rule, sql, size_bytes)
+    # A file is read whole, so a file that is too large is not begun.
+    _check_size(rule, sql, state.least_bytes)
+    pieces, size_bytes = [], 0
     with closing(state.rows):
-        size_bytes = 0
         for piece in state.rows:
             pieces.append(piece)
             size_bytes += piece.nbytes

@@ -109,7 +109,7 @@ def table_not_found(options: TableOptions) -> TableNotFoundError:
         message = f"{message}, so its columns cannot be taken from it"
         hint = "create it, or declare the columns in the job file"
     elif options.create:
-        hint = "`sluiceway run JOB` creates it; until then there is nothing to look at"
+        hint = "`sluiceway run JOB` creates it; if that runs, its log says what it waits for"
     else:
         hint = "create it, or write create: if_missing for `sluiceway run JOB` to do so"
     return TableNotFoundError(message, where=f"{options.database}.{options.table}", hint=hint)

@@ -6,7 +6,6 @@ import posixpath
 import shutil
 from contextlib import suppress
 from functools import cache, cached_property
-from io import FileIO
 from pathlib import Path
 from stat import S_ISDIR, S_ISGID, S_ISUID
 from typing import BinaryIO, cast
@@ -43,17 +42,8 @@ def local_path(location: str) -> Path:
     Raises:
         UnhealthyEnvironmentError: Another scheme, or not absolute.
     """
-    return Path(local_name(location))
-
-
-def local_name(location: str) -> str:
-    """As `local_path`, for calls that each small file makes.
-
-    Raises:
-        UnhealthyEnvironmentError: As there.
-    """
     if location.startswith("/") and not location.startswith("//"):
-        return posixpath.normpath(location)
+        return Path(posixpath.normpath(location))
     parts = urlsplit(location)
     if parts.scheme not in ("", "file") or parts.netloc not in ("", "localhost"):
         raise UnhealthyEnvironmentError(
@@ -64,7 +54,7 @@ def local_name(location: str) -> str:
     path = Path(location[len("file:") :].removeprefix("//localhost") if parts.scheme else location)
     if not path.is_absolute():
         raise UnhealthyEnvironmentError(f"expected an absolute path, got {location}")
-    return posixpath.normpath(f"/{str(path).lstrip('/')}")
+    return Path(posixpath.normpath(f"/{str(path).lstrip('/')}"))
 
 
 def file_crc32c(path: Path) -> str:
@@ -76,10 +66,10 @@ def file_crc32c(path: Path) -> str:
 class _LocalStagedWriter(StagedWriter):
     def __init__(self, path: str) -> None:
         self.path = path
-        self._open_path = path + ".inprogress"
+        self._open_path = Path(path + ".inprogress")
         try:
             with edge("storage.staged.create", path):
-                self._file = FileIO(self._open_path, "xb")
+                self._file = self._open_path.open("xb", buffering=0)
         except OSError as error:
             raise _failure("cannot begin a staged file", error) from error
         self._stream = ChecksummedStream(self._file, path)
@@ -96,7 +86,7 @@ class _LocalStagedWriter(StagedWriter):
             self._file.close()
             # The attempt's folder is its own, so this rename cannot meet another file.
             with edge("storage.staged.rename", self.path):
-                os.rename(self._open_path, self.path)  # noqa: PTH104 - fast
+                self._open_path.rename(self.path)
         except OSError as error:
             raise _failure(f"cannot close {self.path}", error) from error
         self._sealed = True
@@ -109,8 +99,8 @@ class _LocalStagedWriter(StagedWriter):
         with suppress(OSError):
             # A file system may report a full disk as late as this.
             self._file.close()
-        for path in (self._open_path, self.path):
-            _unlink_quietly(Path(path))
+        for path in (self._open_path, Path(self.path)):
+            _unlink_quietly(path)
 
 
 class LocalStorage(Storage):
@@ -261,7 +251,7 @@ class LocalStorage(Storage):
 
     def create_staged(self, path: str) -> StagedWriter:
         """See `Storage.create_staged`."""
-        return _LocalStagedWriter(local_name(path))
+        return _LocalStagedWriter(str(local_path(path)))
 
     def sync_folder(self, folder: str) -> None:
         """See `Storage.sync_folder`."""
@@ -327,7 +317,7 @@ class LocalStorage(Storage):
         """See `Storage.open_read`."""
         try:
             with edge("storage.open_read", path):
-                return open(local_name(path), "rb")  # noqa: PTH123 - fast
+                return local_path(path).open("rb")
         except OSError as error:
             raise _failure(f"cannot open {path}", error) from error
 

@@ -42,12 +42,28 @@ _LOOK_EVERY_S = 5.0
 _NOTHING = SwapCounts(BigInt(0), BigInt(0))
 
 
-def is_open(fold: Fold, prefix: str) -> bool:
-    """Whether rows in time still come for a prefix; False in a table that closes nothing."""
-    if not fold.closed or fold.closed_above(prefix) is not None:
-        return False
+def refuse_open(fold: Fold, prefix: str, origin: str) -> None:
+    """Refuse to replace rows of an open prefix by those of an origin that does not say which.
+
+    A table that closes nothing has no open prefix.
+
+    Args:
+        fold: What the ledger has.
+        prefix: Folder of a partition or above several.
+        origin: A `RowOrigin`. For `ledger`, slots say which rows are read again.
+
+    Raises:
+        RequestRefusedError: Rows in time still come for it.
+    """
+    if origin == RowOrigin.LEDGER or not fold.closed or fold.closed_above(prefix) is not None:
+        return
     below = [state.folder for state in fold.below(prefix)]
-    return not below or any(fold.closed_above(name) is None for name in below)
+    if not below or any(fold.closed_above(name) is None for name in below):
+        raise RequestRefusedError(
+            f"it is open: rows still come for it, and {origin} do not say which they have",
+            where=prefix,
+            hint="wait until it is closed (`partitions why` says when), or read it `--from ledger`",
+        )
 
 
 class Backfiller:
@@ -174,9 +190,7 @@ class Backfiller:
         Raises:
             FencedError: The route is left.
         """
-        work = _Backfill(request, self._reading, self._record_queue)
-        if request.origin == RowOrigin.INPUTS:
-            work.computes = self._computes
+        work = _Backfill(request, self._reading, self._record_queue, self._computes)
         try:
             done = work.run()
         except FencedError:
@@ -230,17 +244,19 @@ class _Backfill:
         rows_before: Rows of the prefix in the slot of the INTENT.
         counts: Where the rows went that were read.
         dirty_reasons: Dirty rows among them, by reason.
-        computes: See `Backfiller`; None where rows are read.
     """
 
-    computes: Callable[[str], Write] | None = None
-
     def __init__(
-        self, request: BackfillRequest, reading: Rereading, record_queue: RecordQueue
+        self,
+        request: BackfillRequest,
+        reading: Rereading,
+        record_queue: RecordQueue,
+        computes: Callable[[str], Write] | None = None,
     ) -> None:
         self._request = request
         self._reading = reading
         self._record_queue = record_queue
+        self._computes = computes if request.origin == RowOrigin.INPUTS else None
         self._earlier: PrefixHistory | None = None
         self._pinned: Sequence[EarlierRange] = ()
         self.rows_before = 0
@@ -258,16 +274,10 @@ class _Backfill:
         queue, origin = self._record_queue, request.origin
         if origin not in (*RowOrigin,):
             raise RequestRefusedError(f"rows are not read from `{origin}`")
-        if self.computes is not None:
-            compute = self.computes(request.prefix)
+        if self._computes is not None:
+            compute = self._computes(request.prefix)
             return swap(queue, order, lambda staging: self._computed(compute, staging))
-        if origin != RowOrigin.LEDGER and queue.see(lambda fold: is_open(fold, request.prefix)):
-            raise RequestRefusedError(
-                f"it is open: rows still come for it, and {origin} do not say which they have",
-                where=request.prefix,
-                hint="wait until it is closed (`partitions why` says when), or read it "
-                "`--from ledger`",
-            )
+        queue.see(lambda fold: refuse_open(fold, request.prefix, origin))
         # What the broker has lost is known before anything is begun.
         if origin == RowOrigin.LEDGER:
             history = self._reading.history(

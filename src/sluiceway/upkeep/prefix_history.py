@@ -95,14 +95,14 @@ class _Found:
         self._begun: dict[tuple[int, SourceKey], OriginLog] = {}
         self._earlier: list[EarlierRange] = []
         self._earlier_slot = -1
+        # Partitions of the prefix that have such rows and are still there.
+        self._earlier_in: set[str] = set()
         self._earlier_dirty: list[str] = []
 
     def add(self, record: Record) -> None:
         body = record.body
         if isinstance(body, ExpireRecord):
-            for each in body.partitions:
-                for _, names in self._brought.values():
-                    names.discard(each.partition)
+            self._let_go({each.partition for each in body.partitions})
         self._note_dirty(record)
         self._keep_origins(record)
         if isinstance(body, SwapRecord):
@@ -120,6 +120,13 @@ class _Found:
         for source, file in late_sources(self._ledger, record).items():
             if is_below(late_folder(file.final), self._prefix):
                 self._late[source] = record, int(file.rows)
+
+    def _let_go(self, gone: set[str]) -> None:
+        for _, names in self._brought.values():
+            names.difference_update(gone)
+        self._earlier_in -= gone
+        if not self._earlier_in:
+            self._earlier, self._earlier_slot = [], -1
 
     def _keep_origins(self, record: Record) -> None:
         """How far the copied logs were in the table when each range was read."""
@@ -144,8 +151,12 @@ class _Found:
             self._earlier_dirty += [self._layout.final(file.final) for file in body.dirty_files]
         if is_below(self._prefix, body.prefix):
             self._earlier, self._earlier_slot = found, seq if found else -1
+            self._earlier_in = set()
         elif found and is_below(body.prefix, self._prefix):
             self._earlier_slot = seq
+        if found:
+            names = {each.partition for each in body.partitions}
+            self._earlier_in |= {name for name in names if is_below(name, self._prefix)}
 
     def _note_dirty(self, record: Record) -> None:
         for source, file in dirty_sources(self._ledger, record).items():

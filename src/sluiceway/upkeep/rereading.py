@@ -145,7 +145,8 @@ class Rereading:
 
         Raises:
             NotInThisVersionError: The table has a key, or SQL makes its rows.
-            RequestRefusedError: Late rows of the prefix are in their own place.
+            RequestRefusedError: Late rows of the prefix are in their own place, or only a part of
+                it has rows from before the start.
             LedgerCorruptError: A record cannot be read.
             StorageUnavailableError: The store failed.
         """
@@ -159,6 +160,13 @@ class Rereading:
                 "the others when they are read again",
                 where=prefix,
                 hint="bring them in first: `sluiceway late replay JOB`",
+            )
+        if found.earlier_slot >= 0 and not found.earlier:
+            raise RequestRefusedError(
+                "a part of it has rows from before the offsets at which the route began, by slot "
+                f"{found.earlier_slot}",
+                where=prefix,
+                hint="name its partitions, each on its own",
             )
         return found
 
@@ -204,7 +212,8 @@ class Rereading:
                 "rows from before the offsets at which the route began are in it already, by slot "
                 f"{known.earlier_slot}",
                 where=prefix,
-                hint="read all of it again: `--from ledger`",
+                hint="take a prefix below it that has none yet, or read all of it again: "
+                "`--from ledger`",
             )
         found = PrefixHistory(left_out=known.earlier_dirty)
         begun = list(before_first(record for record, _ in log.records() if record.seq < before))

@@ -30,17 +30,18 @@ LABEL = JobLabel("slots", "", "slots")
 @contextmanager
 def application(kind: str, folder: Path) -> Iterator[SparkContext]:
     cluster = spark_cluster(folder / "cluster") if kind == "executors" else nullcontext(None)
-    with pytest.MonkeyPatch.context() as patch, cluster as found:
+    with pytest.MonkeyPatch.context() as patch:
         # Workers find the function as this process does; executors look for the driver by a name.
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-        url = "local[2]" if found is None else found.url
-        context, _ = start_context("slots", url, {}, find_java())
-        try:
-            yield context
-        finally:
-            context.stop()
-            gc.collect()
+        with cluster as found:
+            url = "local[2]" if found is None else found.url
+            context, _ = start_context("slots", url, {}, find_java())
+            try:
+                yield context
+            finally:
+                context.stop()
+                gc.collect()
 
 
 @pytest.mark.parametrize(("kind", "executors"), [("local", {""}), ("executors", {"0", "1"})])

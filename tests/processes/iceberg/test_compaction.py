@@ -158,13 +158,13 @@ def test_a_table_that_was_rolled_back_is_left_alone(lake: LakeUnderTest) -> None
 
 
 def test_pieces_weigh_what_a_file_should(tmp_path: Path) -> None:
-    lake = LakeUnderTest(tmp_path, replace(BY_APP, target_bytes=4_000))
+    lake = LakeUnderTest(tmp_path, replace(BY_APP, target_bytes=2_000))
     for row in range(12):
         lake.commit(row)
         lake.publisher().publish()
     groups, _ = lake.compaction().plan(all_of_them=True)
     assert len(groups) > 1
-    assert all(each.size_bytes <= 4_000 for each in groups)
+    assert all(each.size_bytes <= 2_000 for each in groups)
     compact(lake.compaction())
     lake.assert_exact()
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from sluiceway.audit.rooms import observed_rooms
 from sluiceway.jobfile.compile.room_rule import MirrorRule, RoomRule
@@ -18,6 +19,20 @@ LEASE = Lease("d2", 2, 1, released=False, host="h", boot_id="x", pid=1, start_ti
 TOOK_OVER = RoomReport(
     *("b", 1, "d2", "h", 1, "d", True, True, (), None, 2, 1_000), lost_room="a", lost_ms=7
 )
+
+
+def test_a_room_that_new_rows_wait_for_is_named_with_the_time(tmp_path: Path) -> None:
+    storage, layout = LocalStorage(), LedgerLayout(str(tmp_path), "orders")
+
+    def said(*, home: str = "b", **changes: Any) -> str:
+        rule = replace(RULE, home=home, mirror=replace(MIRROR, **changes))
+        return observed_rooms(storage, layout, rule, LEASE).attention(2_000)[0]
+
+    silent = "no driver of room a has ever reported"
+    assert said() == said(first=True, home="a") == silent
+    waits = "; by `mirrored_first` new rows wait "
+    assert said(first=True) == f"{silent}{waits}until it has copies of them"
+    assert said(first=True, first_s=30.0) == f"{silent}{waits}30 s for its copies"
 
 
 def test_a_lost_room_is_named_with_the_commands_until_it_is_given_up(tmp_path: Path) -> None:

@@ -6,15 +6,18 @@ import pyarrow as pa
 import pytest
 from pyiceberg.expressions import EqualTo
 from pyiceberg.table import DataScan
-from pyiceberg.types import StringType, UUIDType
+from pyiceberg.types import (
+    IcebergType,
+    ListType,
+    NestedField,
+    StringType,
+    StructType,
+    UUIDType,
+)
 
 from sluiceway.chains.lake_rows import whole_lake_table
 from sluiceway.chains.lake_upstream import LakeUpstream
-from sluiceway.errors import (
-    JobFileError,
-    NotInThisVersionError,
-    SourceUnavailableError,
-)
+from sluiceway.errors import JobFileError, NotInThisVersionError, SourceUnavailableError
 from sluiceway.jobfile.blocks.transform import SqlPlaces
 from sluiceway.jobfile.compile.sql_rule import DimensionRule, SqlRule
 from sluiceway.ledger.data_parts import TablePin
@@ -149,12 +152,29 @@ def test_deletes_by_value_are_refused_by_name(
     assert "rewrite" in caught.value.hint
 
 
-def test_type_that_spark_does_not_read_is_refused_by_name(chain: LakeChain) -> None:
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (UUIDType(), "token"),
+        (StructType(NestedField(9, "inner", UUIDType())), "token.inner"),
+        (ListType(9, UUIDType()), "token.element"),
+    ],
+)
+def test_type_that_spark_does_not_read_is_refused_by_name(
+    chain: LakeChain, kind: IcebergType, name: str
+) -> None:
     with chain.table().update_schema() as change:
-        change.add_column("token", UUIDType())
+        change.add_column("token", kind)
     chain.append(range(2))
-    with pytest.raises(NotInThisVersionError, match="does not read the type of token, uuid"):
+    with pytest.raises(NotInThisVersionError, match=f"does not read the type of {name}, uuid"):
         read(of(chain))
+
+
+def test_column_may_be_called_uuid(chain: LakeChain) -> None:
+    with chain.table().update_schema() as change:
+        change.add_column("of", StructType(NestedField(9, "uuid", StringType())))
+    chain.append(range(2))
+    assert read(of(chain))[1] == [0, 1]
 
 
 def test_file_of_the_table_that_is_gone_is_waited_for(chain: LakeChain) -> None:

@@ -75,6 +75,9 @@ def test_copies_are_adopted_and_never_switched(
 ) -> None:
     assert run_command(["switch", str(job), "--room", "a", "--to", "b"]) == 3
     assert "two copies of a table are not switched in this version" in capsys.readouterr().err
+    assert run_command(["switch", str(job), "--room", "a", "--drain", "a"]) == 3
+    # In room a there is nothing to adopt: it has written the table.
+    assert "in the room that is left" in capsys.readouterr().err
 
 
 def test_copies_of_all_routes_are_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from sluiceway.audit.job_status import ObservedJob, ObservedRoute
+from sluiceway.audit.upstream import ObservedUpstream
 from sluiceway.cli.commands.status import _table, status_document
 from sluiceway.cli.views.typed_commands import typed_fields
 from sluiceway.followers.runner import FollowerState
@@ -64,3 +65,16 @@ def test_follower_is_called_behind_once_it_lags_and_else_says_what_it_waits_for(
         "  announcements waits: the receiver is away",
         "Spark UI of h pid 1: not known",
     ]
+
+
+def test_slots_that_brought_no_row_are_not_taken_for_a_lag() -> None:
+    (route,) = job(replace(STATUS, left_out={}, left_out_count=0, lag_records=0)).routes
+    route = replace(route, upstream=ObservedUpstream("ods.raw", 4, 17))
+
+    def shown(route: ObservedRoute) -> str:
+        return _table(ObservedJob((route,)), "my.yaml")
+
+    assert "  reads ods.raw: slot 4 of 17; no new row is in the later ones\n" in shown(route)
+    stopped = replace(route.status, lag_records=3, state=RouteState.STOPPED)
+    behind = replace(route, status=stopped)
+    assert "  reads ods.raw: slot 4 of 17\n" in shown(behind)

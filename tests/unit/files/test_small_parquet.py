@@ -216,6 +216,40 @@ def test_native_files_hold_what_those_of_the_library_hold(
         library.unlink()
 
 
+EDGES = {
+    "longest bounds": pa.array(["a" * 4_096, "b" * 4_096]),
+    "longer bound": pa.array(["a", "b" * 4_097]),
+    "NaN": pa.array([float("nan"), None, float("nan")]),
+    "zero": pa.array([0.0, 0.0]),
+    "negative zero": pa.array([-0.0], pa.float32()),
+    "infinity": pa.array([float("inf"), 1.0]),
+    "first days": pa.array([-1, 0, 1], pa.int32()).cast(pa.date32()),
+    "seconds": pa.array([-1, None, 1], pa.timestamp("s")),
+    "large": pa.array([["a", None], [], None], pa.large_list(pa.large_string())),
+    "null over values": pa.StructArray.from_arrays(
+        [pa.array([1, 2, 3, 4]).slice(1)], ["x"], mask=pa.array([False, True, False])
+    ),
+    "null over items": pa.ListArray.from_arrays(
+        pa.array([1, 2, 4], pa.int32()), pa.array([1, 2, 3, 4]), mask=pa.array([True, False])
+    ),
+    "runs": pa.array([7] * 9 + [None] * 9 + [8] * 15 + [None] + [9] * 31),
+}
+
+
+@needs_module
+@pytest.mark.parametrize("name", EDGES)
+def test_edges_are_written_as_by_the_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    native, library = tmp_path / "native", tmp_path / "library"
+    batch = pa.RecordBatch.from_arrays([EDGES[name]], ["c"])
+    one = written(native, choice_of(batch.schema, "int96"), batch)
+    monkeypatch.setenv(SWITCH, "0")
+    other = written(library, choice_of(batch.schema, "int96"), batch)
+    assert (is_native(native), differences(native, library)) == (True, [])
+    assert one.column_bounds == other.column_bounds
+
+
 @needs_module
 @pytest.mark.parametrize("name", [*SIMPLE, "nested"])
 def test_one_other_value_is_a_difference(

@@ -101,6 +101,21 @@ def test_rows_are_read_back_and_counted(tmp_path: Path, form: FileFormat, codec:
     assert [int(number) for number in found.column(1).to_pylist()] == [row["n"] for row in rows]
 
 
+@pytest.mark.parametrize("native", ["1", "0"])
+@pytest.mark.parametrize("form", sorted(set(FileFormat) - {FileFormat.CSV}))
+def test_a_column_with_a_day_after_the_year_9999_has_no_bounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: FileFormat, native: str
+) -> None:
+    monkeypatch.setenv(SWITCH, native)
+    columns = {"d": "date", "s": "string", "day": "date"}
+    days = [pa.array([0, 1], pa.int32()), pa.array([0, 3_000_000], pa.int32())]
+    before, after = (each.cast(pa.date32()) for each in days)
+    schema = arrow_schema(schema_of(columns))
+    batch = pa.RecordBatch.from_arrays([before, pa.array(["a", "b"]), after], schema=schema)
+    written = write(tmp_path, choice_of(form, COMPRESSIONS[form][0], columns), batch)
+    assert written.column_bounds == {"d": ("1970-01-01", "1970-01-02")}
+
+
 @pytest.mark.parametrize("form", [FileFormat.ORC, FileFormat.AVRO])
 def test_fields_inside_are_found_by_hives_readers_which_ask_in_lower_case(
     tmp_path: Path, form: FileFormat

@@ -58,3 +58,15 @@ def test_job_file_that_is_wider_is_told_what_widens_the_table(held: str, told: s
         match_schema(table, Schema((Field("n", parse_hive_type("bigint")),)))
     assert told in refused.value.hint
     assert ("docs/guides/hive-tables.md#a-wider-type" in refused.value.hint) is (held == "int")
+
+
+def test_column_that_the_table_lacks_is_told_with_its_statement() -> None:
+    table = MetastoreTable("ods", "t", "EXTERNAL_TABLE", layout(n="int"), (), {})
+    wanted = [Field("n", parse_hive_type("int")), Field("name", parse_hive_type("string"))]
+    with pytest.raises(TableMismatchError) as refused:
+        match_schema(table, Schema(tuple(wanted)))
+    assert "ALTER TABLE ods.t ADD COLUMNS (name string) CASCADE" in refused.value.hint
+    wanted[0] = Field("n", parse_hive_type("string"))
+    with pytest.raises(TableMismatchError) as refused:
+        match_schema(table, Schema(tuple(wanted)))
+    assert "ADD COLUMNS" not in refused.value.hint

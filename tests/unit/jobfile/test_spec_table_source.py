@@ -227,7 +227,13 @@ def test_iceberg_table_may_be_halted_at_and_read_from_its_end() -> None:
     (route,) = job_of(LAKE.replace("table: Ods.Raw}", more)).spec.routes
     assert route.start_at == StartAt("latest")
     assert "start_ms" not in dict(compile_route(route).source.options)
-    timed = "table: Ods.Raw, start: {timestamp: 2026-11-20T00:00:00Z}}"
+
+
+@pytest.mark.parametrize(
+    ("time", "start_ms"), [("2026-11-20T00:00:00Z", 1_795_132_800_000), ("1970-01-01T00:00:00Z", 0)]
+)
+def test_iceberg_table_is_read_from_a_time_on(time: str, start_ms: int) -> None:
+    timed = f"table: Ods.Raw, start: {{timestamp: {time}}}}}"
     (route,) = job_of(LAKE.replace("table: Ods.Raw}", timed)).spec.routes
     access = compile_route(route).source
-    assert LakeUpstream.of(dict(access.options)).start_ms == route.start_at.timestamp_ms
+    assert LakeUpstream.of(dict(access.options)).start_ms == start_ms

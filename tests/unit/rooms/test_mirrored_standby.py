@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.errors import NeedsConfirmationError, OffsetsLostError, RoomNotReadyError
+from sluiceway.errors import (
+    NeedsConfirmationError,
+    OffsetsLostError,
+    RoomNotReadyError,
+    RunnerLostError,
+    StorageUnavailableError,
+)
 from sluiceway.jobfile.compile.room_rule import MirrorRule, RoomRule
 from sluiceway.ledger.lease import Lease
 from sluiceway.ledger.log import LedgerLog
@@ -22,7 +28,7 @@ from sluiceway.ledger.room_files import (
 from sluiceway.ledger.snapshot import load_snapshot, write_side_file
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.observe.log import stderr_log
-from sluiceway.rooms import copy_reader
+from sluiceway.rooms import copy_reader, standby
 from sluiceway.rooms.positions import CopiedLog, PositionMethod, ResumePosition
 from sluiceway.rooms.resume import OriginFinder
 from sluiceway.rooms.standby import StandbyParts, StandbyRoom
@@ -260,6 +266,27 @@ def test_a_switch_by_headers_needs_no_confirmation_and_keeps_the_origin_end(room
     assert writer.fold.format == 2
 
 
+def test_a_store_that_fails_between_two_records_leaves_the_counts_equal(
+    rooms: Rooms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = rooms.standby()
+    assert _judged(rooms, room) == ((), ())
+    rooms.commit(20, 25)
+    rooms.commit(25, 28)
+    read = LedgerLog.read_slot
+
+    def fails_at_the_last(log: LedgerLog, seq: int) -> object:
+        if seq == rooms.writer.fold.next_seq - 1:
+            raise StorageUnavailableError("the store is away")
+        return read(log, seq)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LedgerLog, "read_slot", fails_at_the_last)
+        with pytest.raises(StorageUnavailableError):
+            room._advanced(rooms.log)
+    assert _judged(rooms, room) == ((), ())
+
+
 def test_a_room_takes_over_by_itself_only_once_it_has_read_the_copies_along(rooms: Rooms) -> None:
     with pytest.raises(RoomNotReadyError, match="5 offsets of the copies are not read along yet"):
         rooms.standby(NAMED, named_at(31, unread=5)).wait_until_ours(rooms.log, lambda _: None)
@@ -366,6 +393,39 @@ def test_a_log_that_was_cut_after_it_was_copied_halts_the_route(
     made_again = replace(described, identity=replace(described.identity, topic_id="t9"))
     view = replace(view, by_topic={"orders": (made_again,)})
     assert again._cut_logs(rooms.log, fold, view) == ()
+
+
+def test_a_driver_that_fails_early_forgets_nothing_of_its_room(
+    rooms: Rooms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    earlier = rooms.standby()
+    earlier._advanced(rooms.log)
+    earlier._write(rooms.log, (), None, cut={"orders/0": "t1"}, unfaithful=("orders/0",))
+
+    def no_runner() -> int:
+        raise RunnerLostError("Spark's JVM does not answer any more")
+
+    room = rooms.standby()
+    room._parts = replace(room._parts, slots=no_runner)
+    room._report_if_due(rooms.log)
+    path = rooms.log.layout.room("b")
+    report = read_advice(rooms.log.storage, path, RoomReport)
+    assert report is not None
+    assert report.reasons == ("SW406 Spark's JVM does not answer any more",)
+    assert (report.cut, report.unfaithful) == ({"orders/0": "t1"}, ("orders/0",))
+    # The store fails once, between the ledger and that report.
+    with monkeypatch.context() as patch:
+        patch.setattr(standby, "read_advice", _fails)
+        with pytest.raises(StorageUnavailableError):
+            room._advanced(rooms.log)
+    assert room._advanced(rooms.log).term == 1
+    room._write(rooms.log, (), None)
+    assert room.report is not None
+    assert (room.report.cut, room.report.unfaithful) == ({"orders/0": "t1"}, ("orders/0",))
+
+
+def _fails(*_: object) -> None:
+    raise StorageUnavailableError("the store is away")
 
 
 def test_linked_copies_reach_as_far_as_their_logs(rooms: Rooms) -> None:

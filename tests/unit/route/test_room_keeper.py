@@ -231,6 +231,14 @@ def test_rows_in_one_room_only_are_logged_and_reported(kept: Kept) -> None:
     assert kept.lines.getvalue().count("rooms_in_one_place") == 1
 
 
+def test_clusters_of_one_room_each_are_not_asked_for_replicas_elsewhere(kept: Kept) -> None:
+    mirror = MirrorRule(linked=True, exactly_once=True, origin=None, own_writers=True)
+    kept.keeper._rule = replace(RULE, mirror=mirror)
+    kept.problems = ("orders: a broker has no broker.rack",)
+    kept.look()
+    assert kept.own().notices == ()
+
+
 @pytest.mark.parametrize(("room", "waits"), [("a", True), ("b", False)])
 def test_a_session_has_what_its_rooms_wait_for(
     room: str,

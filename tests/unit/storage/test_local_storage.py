@@ -155,7 +155,7 @@ def test_staged_file_is_whole_where_the_system_takes_a_part_of_a_write(
         def write(self, data: Any, /) -> int:
             return super().write(data[:1000])
 
-    monkeypatch.setattr("sluiceway.storage.local.FileIO", Slow)
+    monkeypatch.setattr(Path, "open", lambda path, mode, buffering: Slow(path, mode))
     writer = LocalStorage().create_staged(str(tmp_path / "staged"))
     monkeypatch.undo()
     writer.handle().write(bytes(range(256)) * 100)
@@ -174,7 +174,7 @@ def test_staged_file_that_was_not_written_is_never_sealed(
                 raise answer
             return answer
 
-    monkeypatch.setattr("sluiceway.storage.local.FileIO", Refusing)
+    monkeypatch.setattr(Path, "open", lambda path, mode, buffering: Refusing(path, mode))
     writer = LocalStorage().create_staged(str(tmp_path / "staged"))
     monkeypatch.undo()
     writer.handle().write(b"abc")

@@ -98,6 +98,8 @@ _DENY = {"Effect": "Deny", "Principal": "*", "Action": REPLICATE, "Resource": "a
         ({"Principal": {"AWS": "*"}, "Action": ["s3:GetObject", "s3:Replicate*"]}, True),
         ({"Action": "s3:*", "Resource": ["arn:aws:s3:::lake/ods/orders/*"]}, True),
         ({"Resource": "arn:aws:s3:::lake/ods/*"}, True),
+        ({"Resource": "arn:aws-cn:s3:::lake/ods/*"}, True),
+        ({"Resource": "*"}, True),
         ({"Resource": "arn:aws:s3:::lake/ods/orders/"}, False),
         ({"Resource": "arn:aws:s3:::lake/ods/orders/log*"}, False),
         ({"Resource": "arn:aws:s3:::other/*"}, False),

@@ -6,7 +6,13 @@ import pytest
 
 from sluiceway.errors import RequestRefusedError
 from sluiceway.ledger.operator_records import OriginLog, SourceChangeRecord
-from sluiceway.ledger.partition_records import SwapCounts, SwapRecord
+from sluiceway.ledger.partition_records import (
+    ExpiredPartition,
+    ExpireRecord,
+    SwapCounts,
+    SwappedPartition,
+    SwapRecord,
+)
 from sluiceway.ledger.records import Body, SourcesRecord
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.earlier_rows import EarlierRange, before_first, pinned_ranges
@@ -71,6 +77,20 @@ def test_ranges_of_a_swap_are_read_with_all_else_until_it_is_replaced() -> None:
     whole = history(rows(20, 25, EIGHT), there, prefix=DAY)
     assert (whole.earlier, whole.earlier_slot) == ([], 1)
     assert history(rows(20, 25, EIGHT), added(DAY, EARLIER)).earlier == [EARLIER]
+
+
+def test_ranges_of_a_swap_go_with_the_partitions_that_it_filled() -> None:
+    names = (SwappedPartition(name, (), 1, f"{name}/2") for name in (EIGHT, NINE))
+    there = replace(added(DAY, EARLIER), partitions=tuple(names))
+    eight, nine = (
+        ExpireRecord("old", (ExpiredPartition(name, BigInt(4), BigInt(1), "next"),))
+        for name in (EIGHT, NINE)
+    )
+    for prefix, gone, slot in ((EIGHT, (eight,), -1), (NINE, (eight,), 1), (DAY, (eight,), 1)):
+        found = history(rows(20, 25, EIGHT), there, *gone, prefix=prefix)
+        assert (bool(found.earlier), found.earlier_slot) == (slot >= 0, slot)
+    found = history(rows(20, 25, EIGHT), there, nine, eight, rows(25, 30, EIGHT), prefix=DAY)
+    assert (ranges(found), found.earlier_slot) == ([(25, 30)], -1)
 
 
 def test_row_that_was_dirty_for_one_prefix_is_not_dirty_again_for_another() -> None:

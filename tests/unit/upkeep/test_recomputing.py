@@ -184,8 +184,14 @@ def test_rows_that_are_missing_halt_the_route(
     kinds = [each.type for each in disk.run.records()]
     assert (RecordType.SWAP in kinds, kinds.count(RecordType.ABANDON)) == (False, 1)
     capsys.readouterr()
-    assert run_command(["partitions", "why", str(disk.run.job.path), EIGHT]) == 0
+    why = ["partitions", "why", str(disk.run.job.path), EIGHT]
+    assert run_command(why) == 0
     assert "The route has halted with SW456" in capsys.readouterr().out
+    # Nothing is known of a driver that came later and has written no status.
+    with short_driver(disk.run.config(), stderr_log()):
+        pass
+    assert run_command(why) == 0
+    assert "No driver works for it now" in capsys.readouterr().out
     disk.run.catch_up()
     assert disk.rows() == [("08", 4, 6)]
 
@@ -357,7 +363,13 @@ def test_commands_say_what_a_unit_waits_for(
 def test_unit_is_computed_again_when_an_operator_asks_for_it(
     disk: UnitsOnDisk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sluiceway.audit.sql_preview.unit_engine", DuckUnits)
+    started: list[DuckUnits] = []
+
+    def engine() -> DuckUnits:
+        started.append(DuckUnits())
+        return started[-1]
+
+    monkeypatch.setattr("sluiceway.audit.sql_preview.unit_engine", engine)
     disk.fill(EIGHT)
     disk.above.add(NINE)
     disk.run.catch_up()
@@ -374,8 +386,10 @@ def test_unit_is_computed_again_when_an_operator_asks_for_it(
         (NINE, "inputs", "it is not complete yet"),
         ("dt=20261120/hr=10", "inputs", "the table that is read has no such unit"),
     ):
+        started.clear()
         assert run_command(["backfill", str(disk.run.job.path), prefix, "--from", origin]) != 0
         assert told in capsys.readouterr().err
+        assert bool(started) is (origin == "inputs")
     assert len(disk.swaps()) == 2
     disk.run.assert_verified()
 

@@ -8,9 +8,16 @@ import pytest
 from pyiceberg.expressions import EqualTo
 from pyiceberg.types import LongType
 
+from sluiceway.chains.open_units import open_unit_table, unit_upstream
 from sluiceway.cli.app import run_command
-from sluiceway.errors import NotInThisVersionError, TableMismatchError, TopicNotFoundError
+from sluiceway.errors import (
+    NotInThisVersionError,
+    SourceUnavailableError,
+    TableMismatchError,
+    TopicNotFoundError,
+)
 from sluiceway.ledger.partition_records import ReadyCause
+from tools.duck_units import DuckUnits
 from tools.job_files import JobFile
 from tools.lake_chain import merge_files_of
 from tools.lake_jobs import LakeJob
@@ -94,6 +101,37 @@ def test_hour_that_its_owner_has_deleted_stays_and_other_rows_of_others_halt(
     totals.run.job.path.write_text(totals.run.job.path.read_text().replace("max(n)", "sum(n)"))
     with pytest.raises(TableMismatchError, match="its files have 2 rows, and its ledger counts 1"):
         totals.run.catch_up()
+
+
+def test_hour_that_its_owner_has_deleted_is_not_shown(
+    totals: UnitsOnDisk,
+    lake: LakeJob,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for place in ("sql_preview", "unit_preview"):
+        monkeypatch.setattr(f"sluiceway.audit.{place}.unit_engine", DuckUnits)
+    lake.load().delete(EqualTo("hr", "08"))
+    assert run_command(["preview", str(totals.run.job.path), "--from", "oldest"]) == 0
+    assert f"{NINE}: 1 row read, 1 row computed" in capsys.readouterr().out
+
+
+def test_store_that_does_not_give_a_manifest_is_asked_again(
+    totals: UnitsOnDisk, lake: LakeJob
+) -> None:
+    config = totals.run.config()
+    assert config.units is not None
+    options = unit_upstream(dict(config.source.options), config.source.kind)
+    table = open_unit_table(options, config.units)
+    lists = [*lake.folder.rglob("snap-*.avro")]
+    for path in lists:
+        path.rename(path.with_suffix(".away"))
+    with pytest.raises(SourceUnavailableError, match="a file of the table cannot be read"):
+        table.read_on()
+    for path in lists:
+        path.with_suffix(".away").rename(path)
+    table.read_on()
+    assert [each.prefix for each in table.states()] == [EIGHT, NINE]
 
 
 def test_commands_know_the_units_of_an_iceberg_table(

@@ -154,6 +154,18 @@ def test_late_rows_aside_are_brought_in_first(
     assert "late replay" in told.value.hint
 
 
+def test_rows_from_before_the_start_that_only_a_part_has_are_not_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    route = WorkedRoute(tmp_path)
+    part = PrefixHistory(earlier_slot=7)
+    monkeypatch.setattr("sluiceway.upkeep.rereading.history_of", lambda *_: part)
+    again = reading(Broker())
+    for read in (again.history, again.earlier):
+        with pytest.raises(RequestRefusedError, match=r"a part of it has rows .* by slot 7"):
+            read(route.log, EIGHT, 9)
+
+
 def test_correction_is_due_until_a_swap_as_of_it_is_in_the_ledger(tmp_path: Path) -> None:
     route, broker = WorkedRoute(tmp_path), Broker()
     again = reading(broker)

@@ -179,7 +179,8 @@ def _carried_out(
         accept_rows=BigInt(accept_rows),
     )
     log = WarningsOnDemand()
-    units = None if config.units is None else unit_engine
+    computes = config.units is not None and read.origin is RowOrigin.INPUTS
+    units = unit_engine if computes else None
     answer = carry_out(
         config, ledger.log, request, BackfillAnswer, lambda *_: None, log, units=units
     )

@@ -162,7 +162,10 @@ def _upstream_lines(route: "ObservedRoute") -> list[str]:
         return [f"{line}; waits: {_printable(waits)}" if waits else line]
     read = "not known" if above.read_slot is None else above.read_slot
     what = "snapshot" if above.snapshots else "slot"
-    return [f"  reads {above.table}: {what} {read} of {above.published_slot}"]
+    line = f"  reads {above.table}: {what} {read} of {above.published_slot}"
+    behind = above.read_slot is not None and above.read_slot < above.published_slot
+    none_left = behind and route.status.lag_records == 0
+    return [f"{line}; no new row is in the later ones" if none_left else line]
 
 
 def _left_out_lines(route: "ObservedRoute", job_file: str) -> list[str]:

@@ -447,8 +447,9 @@ def _table_access(spec: RouteSpec, name: str) -> SourceAccess:
         fields = payload_fields(row_columns(spec) or ())
         wanted = tuple(sorted({(each.path or (each.name,))[0].lower() for each in fields}))
     if connection.iceberg is not None:
-        settings, start_ms = catalog_settings(spec, connection.iceberg), spec.start_at.timestamp_ms
-        lake = LakeUpstream(name, settings, wanted, start_ms=start_ms or -1)
+        start_ms = spec.start_at.timestamp_ms if spec.start_at.kind == "timestamp" else -1
+        settings = catalog_settings(spec, connection.iceberg)
+        lake = LakeUpstream(name, settings, wanted, start_ms=start_ms)
         return SourceAccess(LAKE_SOURCE, (*lake.texts(), *unit_texts(spec)))
     options = UpstreamOptions(
         name=name,

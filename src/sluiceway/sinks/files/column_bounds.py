@@ -23,6 +23,7 @@ class ColumnBounds:
             if pa.types.is_timestamp(field.type) or has_bounds(field.type)
         ]
         self._found: dict[str, tuple[Any, Any]] = {}
+        self._unknown: set[str] = set()
 
     def widen(self, rows: pa.RecordBatch) -> None:
         """Take in a batch."""
@@ -33,7 +34,12 @@ class ColumnBounds:
                 values = values.cast(pa.int64())
             elif pa.types.is_floating(field.type):
                 values = values.filter(pc.is_finite(values))
-            found = pc.min_max(values).as_py()
+            try:
+                found = pc.min_max(values).as_py()
+            except OverflowError:
+                # A day outside of the years 1 to 9999, as SQL may make one.
+                self._unknown.add(field.name)
+                continue
             low, high = found["min"], found["max"]
             if low is not None:
                 before = self._found.get(field.name, (low, high))
@@ -47,6 +53,7 @@ class ColumnBounds:
             if name in instants
             else (bound_text(low), bound_text(high))
             for name, (low, high) in self._found.items()
+            if name not in self._unknown
         }
 
 

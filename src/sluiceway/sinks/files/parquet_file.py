@@ -236,9 +236,11 @@ class ParquetStagedFile(TableFile):
         self._library_writer(
             sink, compression=self._compression, level=self._level, footers=[]
         ).close()
-        schema = self._schema if self._int96 else self._file_schema
         return SmallParquetFiles.like(
-            sink.getvalue().to_pybytes(), schema, compression=self._compression, level=self._level
+            sink.getvalue().to_pybytes(),
+            self._file_schema,
+            compression=self._compression,
+            level=self._level,
         )
 
     def abort(self) -> None:
@@ -460,7 +462,11 @@ def _footer_bounds(footer: Any, bounded: Sequence[tuple[int, str]]) -> dict[str,
             if found is None or not found.has_min_max:
                 # Nulls only, or NaN only: the others' bounds still hold for numbers.
                 continue
-            low, high = found.min, found.max
+            try:
+                low, high = found.min, found.max
+            except OverflowError:
+                # A day outside of the years 1 to 9999, as SQL may make one.
+                low = high = None
             if not (_is_simple(low) and _is_simple(high)):
                 unknown.add(name)
                 continue

@@ -90,7 +90,11 @@ def bound_texts(kind: pa.DataType, low: Any, high: Any) -> tuple[str, str] | Non
     if pa.types.is_decimal(kind):
         return _decimal(kind, low), _decimal(kind, high)
     if pa.types.is_date(kind):
-        return _day(low), _day(high)
+        try:
+            return _day(low), _day(high)
+        except (ValueError, OverflowError):
+            # Outside of the years 1 to 9999, as SQL may make one.
+            return None
     if isinstance(low, float) and not (isfinite(low) and isfinite(high)):
         return None
     return bound_text(low), bound_text(high)

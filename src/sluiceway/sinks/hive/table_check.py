@@ -346,12 +346,13 @@ def match_schema(
         TableMismatchError: Columns are missing or of other types; names all of them.
     """
     held = {column.name.lower(): column for column in table.layout.columns}
-    problems, fields, widened = [], [], []
+    problems, fields, widened, added = [], [], [], []
     for field in expected.fields:
         column = held.pop(field.name.lower(), None)
         wanted = format_hive_type(field.type)
         if column is None:
             problems.append(f"column {field.name} {wanted} is missing")
+            added.append(f"{field.name} {wanted}")
         elif follows and (longer := _extended(field.type, column.type)) is not None:
             fields.append(replace(_renamed(field, column.name), type=longer))
         elif _folded(column.type) != _folded(wanted):
@@ -367,6 +368,9 @@ def match_schema(
             hint = (
                 f"widen the table, docs/guides/hive-tables.md#a-wider-type: {'; '.join(statements)}"
             )
+        elif len(added) == len(problems):
+            statement = f"ALTER TABLE {table} ADD COLUMNS ({', '.join(added)}) CASCADE"
+            hint = f"add to the table: {statement}; or remove from the job file or its SQL"
         raise TableMismatchError("; ".join(problems), where=str(table), hint=hint)
     return Schema(tuple(fields)), tuple(column.name for column in held.values())
 

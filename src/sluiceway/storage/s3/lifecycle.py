@@ -91,12 +91,14 @@ def denies_replication(policy: str, folder: ObjectName) -> bool:
         stated = json.loads(policy).get("Statement", ())
     except (ValueError, AttributeError):
         return False
-    wanted = f"arn:aws:s3:::{folder.bucket}/{folder.key.rstrip('/')}/"
+    wanted = f"{folder.bucket}/{folder.key.rstrip('/')}/"
     for each in stated if isinstance(stated, list) else [stated]:
         to_all = each.get("Principal") in ("*", {"AWS": "*"}, {"AWS": ["*"]})
         if each.get("Effect") != "Deny" or not to_all or each.get("Condition"):
             continue
-        actions, places = _several(each, "Action"), _several(each, "Resource")
+        # The name of a resource begins with the partition, `arn:aws:s3:::` or `arn:aws-cn:s3:::`.
+        places = [one.rpartition(":::")[2] for one in _several(each, "Resource")]
+        actions = _several(each, "Action")
         named = any(fnmatchcase(REPLICATE.lower(), action.lower()) for action in actions)
         if named and any(one.endswith("*") and fnmatchcase(wanted, one) for one in places):
             return True

@@ -195,7 +195,7 @@ class IcebergTableSink(TableSink):
             raise TableNotFoundError(
                 "the catalog does not have the table",
                 where=self._where,
-                hint="`sluiceway run JOB` creates it; until then there is nothing to look at",
+                hint="`sluiceway run JOB` creates it; if that runs, its log says what it waits for",
             )
         return self._identity_of(found.metadata)
 
