@@ -152,7 +152,7 @@ def test_plan_names_risks_the_worst_first(new_run: NewRun, writer: TopicWriter, 
     assert "2 records before it are never read" in risks[1]["risk"]
     earliest, later = risks[1]["todo"].split("; ")
     assert earliest == "write source.start: earliest to have them"
-    assert "`sluiceway backfill --from offsets`" in later
+    assert "`sluiceway backfill JOB PREFIX --from offsets`" in later
     assert "before they are complete" in risks[2]["risk"]
 
 

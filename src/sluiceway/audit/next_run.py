@@ -152,7 +152,7 @@ def _start_risks(route: PlannedRoute, starts: Sequence[PlannedStart]) -> list[Ri
                 Weight.LOSES,
                 f"it begins at the end of the log: {passed:,} records before it are never read",
                 "write source.start: earliest to have them; into closed hours of a Hive table "
-                "`sluiceway backfill --from offsets` brings them later",
+                "`sluiceway backfill JOB PREFIX --from offsets` brings them later",
             )
         )
     if not starts:
