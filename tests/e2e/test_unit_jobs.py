@@ -8,11 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from sluiceway.chains.unit_tables import PartitionFiles, UnitFiles
-from sluiceway.driver.spark.session import start_context
 from sluiceway.driver.spark.unit_jobs import UnitJobs
 from sluiceway.errors import FencedError, JobFileError, TableMismatchError
 from sluiceway.formats.registry import FormatChoice
-from sluiceway.host.java import find_java
 from sluiceway.jobfile.blocks.transform import SqlPlaces
 from sluiceway.jobfile.compile.sql_rule import SqlRule
 from sluiceway.jobfile.problems import Mark
@@ -25,6 +23,7 @@ from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.schema import Field, Schema
 from sluiceway.worker.plan import PartitionRule, RoutePlan
 from sluiceway.worker.unit_files import UnitPlan
+from tools.unit_jobs import local_unit_jobs
 
 pytestmark = [
     pytest.mark.slow,
@@ -44,12 +43,8 @@ ROWS = 1000
 
 @pytest.fixture(scope="module")
 def jobs() -> Iterator[UnitJobs]:
-    context, log = start_context("units", "local[2]", {"spark.ui.enabled": "false"}, find_java())
-    made = UnitJobs(context, "units")
-    yield made
-    made.close()
-    context.stop()
-    log.unlink(missing_ok=True)
+    with local_unit_jobs() as made:
+        yield made
 
 
 @pytest.fixture

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.driver.spark.session import start_context
 from sluiceway.driver.spark.unit_jobs import UnitJobs
-from sluiceway.host.java import find_java
 from tools.job_files import JobFile
 from tools.lab_fixture import TopicFactory
 from tools.lake_chain import merge_files_of
@@ -16,7 +14,7 @@ from tools.lake_jobs import write_lake_job
 from tools.lake_orders import START_MS, order
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
-from tools.unit_jobs import HOUR_MS, TIMES
+from tools.unit_jobs import HOUR_MS, TIMES, local_unit_jobs
 
 pytestmark = [
     pytest.mark.slow,
@@ -32,12 +30,8 @@ LAKE_SQL = (
 
 @pytest.fixture
 def units() -> Iterator[UnitJobs]:
-    context, log = start_context("units", "local[2]", {"spark.ui.enabled": "false"}, find_java())
-    made = UnitJobs(context, "units")
-    yield made
-    made.close()
-    context.stop()
-    log.unlink(missing_ok=True)
+    with local_unit_jobs() as made:
+        yield made
 
 
 def test_hours_of_an_iceberg_table_are_computed_by_spark(

@@ -1,7 +1,12 @@
 """A job that computes the hours of a table that another job fills."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from sluiceway.driver.spark.session import start_context
+from sluiceway.driver.spark.unit_jobs import UnitJobs
+from sluiceway.host.java import find_java
 from tools.job_files import JobFile, event
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
@@ -54,3 +59,14 @@ def fill_hour(
     rows = [event(n, ts_ms=ts_ms, city=("Berlin", "Paris")[n % 2]) for n in numbers]
     writer.write(topic, rows, partition=0)
     run.catch_up()
+
+
+@contextmanager
+def local_unit_jobs() -> Iterator[UnitJobs]:
+    """Runs the SQL of units in a Spark of this process, and ends it."""
+    context, log = start_context("units", "local[2]", {"spark.ui.enabled": "false"}, find_java())
+    made = UnitJobs(context, "units")
+    yield made
+    made.close()
+    context.stop()
+    log.unlink(missing_ok=True)

@@ -48,6 +48,8 @@ class TableTarget(Block):
 
 HIVE, ICEBERG = "hive", "iceberg"
 """Kinds of tables in the block `table`."""
+HIVE_CATALOGS = ("metastore", "folder")
+"""Kinds of a connection whose catalog has Hive tables."""
 FOLDING_KINDS = ("hive", "glue")
 """Kinds of Iceberg catalogs with names in lower case only."""
 

@@ -24,7 +24,13 @@ from sluiceway.jobfile.blocks.table import (
     struct_field,
     takes_from_registry,
 )
-from sluiceway.jobfile.blocks.table_target import HIVE, ICEBERG, table_kind, table_path
+from sluiceway.jobfile.blocks.table_target import (
+    HIVE,
+    HIVE_CATALOGS,
+    ICEBERG,
+    table_kind,
+    table_path,
+)
 from sluiceway.jobfile.blocks.topic_pattern import (
     MAX_TOPIC_NAME,
     groups_in,
@@ -113,10 +119,9 @@ def _connections(
 
 _CONNECTION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
 _SOURCE = ("source",)
-_CATALOGS = ("metastore", "folder")
 _REQUIRED: tuple[tuple[tuple[str, ...], tuple[str, ...], PluginGroup | None], ...] = (
     (_SOURCE, ("kafka", "rocketmq"), PluginGroup.SOURCES),
-    (("table", HIVE), _CATALOGS, PluginGroup.SINKS),
+    (("table", HIVE), HIVE_CATALOGS, PluginGroup.SINKS),
     (("table", ICEBERG), (ICEBERG,), None),
 )
 _STORE_KINDS = ("s3", "hdfs")
@@ -189,7 +194,7 @@ def _check_connections(data: Mapping[str, Any], positions: Positions) -> Iterato
     reads_table = "table" in source
     for parent, built_in, group in _REQUIRED:
         if parent == _SOURCE and reads_table:
-            built_in = (*_CATALOGS, ICEBERG)  # noqa: PLW2901
+            built_in = (*HIVE_CATALOGS, ICEBERG)  # noqa: PLW2901
             group = None  # noqa: PLW2901 - another kind of source
         others = () if group is None else plugin_names(group)
         kinds = {*built_in, *others}

@@ -5,13 +5,14 @@ from typing import Any
 
 from sluiceway.jobfile.blocks.block import mapping
 from sluiceway.jobfile.blocks.table import FROM_SQL
+from sluiceway.jobfile.blocks.table_target import HIVE_CATALOGS, ICEBERG
 from sluiceway.jobfile.blocks.transform import INPUT
 from sluiceway.jobfile.blocks.written_columns import INPUT_COLUMNS
 from sluiceway.jobfile.positions import Positions
 from sluiceway.jobfile.problems import JobFileProblem, quoted
 
 _COLUMNS = ("table", "columns")
-_CATALOGS = frozenset({"metastore", "folder", "iceberg"})
+_CATALOGS = frozenset({*HIVE_CATALOGS, ICEBERG})
 
 
 def check_transform(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:

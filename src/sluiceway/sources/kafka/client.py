@@ -159,9 +159,8 @@ class KafkaSourceClient(SourceClient):
     def _cluster_id(self, topic: str, timeout_s: float) -> str:
         """Read the cluster's id, along with a topic that is there.
 
-        `describe_cluster` names no topic. Where no broker is alive in the eyes of the one that
-        answers, for example just after a pause, that answer is empty. The library ends the process
-        then, by an assertion.
+        `describe_cluster` names no topic. Just after a pause, a broker may answer that none is
+        alive. That answer is empty, and the library ends the process by an assertion.
         """
         with self._asking("kafka.describe", topic):
             found = self._open_admin().list_topics(topic, timeout=max(_WAIT_STEP_S, timeout_s))
