@@ -19,6 +19,7 @@ from shared_sim.world import HOSTS, World
 from sluiceway.errors import SluicewayError
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.jobfile.compile.room_rule import MirrorRule, RoomRule
+from sluiceway.ledger import room_files
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.room_files import HandPosition, SwitchRequest, write_advice
@@ -30,6 +31,7 @@ _HOME, _OTHER = HOSTS
 _AFTER_S, _GIVE_WAY_S = 6.0, 60.0
 _MOST_COPIED = 6
 _ACTIONS = 24
+_LOOKS = 400
 
 
 class RoomTopic(Topic):
@@ -91,7 +93,7 @@ class MirrorWorld(World):
         super().__init__(seed, folder, traced=traced)
         self.has_header = seed % 3 != 2
         self._copied = dict.fromkeys(partitions, 0)
-        self._closed = self._home_lost = self._driverless = False
+        self._closed = self._home_lost = self._driverless = self._switched = False
         self._time_ms = 1_000
 
     def topic_here(self) -> Topic:
@@ -141,11 +143,31 @@ class MirrorWorld(World):
             self._time_ms += self.rng.randint(0, 2)
             queue = self.queues[_HOME]
             if self._home_lost or (self.has_header and self.rng.random() < 0.2):
-                if not self.has_header:
+                if not self._may_own():
                     return
                 queue = self.queues[_OTHER]
             partition = self.rng.choice(list(queue.logs))
             queue.add(partition, self._row(), Note(self._time_ms))
+
+    def _begin_own(self) -> None:
+        """Producers of the other room begin as early as they may."""
+        for _ in range(_LOOKS):
+            if self._may_own():
+                break
+            self._go_on(self.rng.randint(1, 15))
+        self.append()
+
+    def _may_own(self) -> bool:
+        """Whether producers write to the copies: without a header, once the switch is done."""
+        if self.has_header or self._switched:
+            return True
+        layout = self._layout()
+        fold = None if layout is None else LedgerLog(LocalStorage(), layout).fold()
+        if layout is None or fold is None or fold.fence is None or fold.fence.site != _OTHER:
+            return False
+        self._switched = room_files.has_taken(LocalStorage(), layout, _OTHER, fold.term)
+        self.seen["own_rows_by_tail"] += self._switched
+        return self._switched
 
     def _row(self) -> bytes:
         number, self._written = self._written, self._written + 1
@@ -268,6 +290,7 @@ class MirrorWorld(World):
             return
         self.confirm()
         last = self.start_driver(host=_OTHER)
+        self._begin_own()
         for _ in range(60):
             self._go_on_for(10.0)
             if self._missing() == set():

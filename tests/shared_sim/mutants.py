@@ -7,6 +7,7 @@ from dataclasses import replace
 from sluiceway.catalog.metastore import MetastoreClient
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.jobfile.compile.room_rule import MirrorRule
+from sluiceway.ledger import room_files
 from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.log import LedgerLog
@@ -136,11 +137,18 @@ def tail_in_part(self: TailSearch) -> TailMatch:
     return replace(found, offset=None, found=False, matches=0)
 
 
+def done_at_the_fence(*asked: object) -> bool:
+    """Producers of the other room write once its driver has fenced."""
+    del asked
+    return True
+
+
 MIRROR_MUTANTS: dict[str, Sequence[Patch]] = {
     "copies-kept": [(OriginReader, "_without_copies", copies_kept)],
     "end-not-raised": [(OriginReader, "_without_copies", end_not_raised)],
     "newest-place": [(FollowedCopy, "place", property(newest_place))],
     "nothing-to-confirm": [(ResumePosition, "missing", nothing_to_confirm)],
+    "done-at-the-fence": [(room_files, "has_taken", done_at_the_fence)],
     "tail-not-searched": [(TailSearch, "result", tail_in_part)],
 }
 """Of a queue that a mirror copies; `shared_sim.mirror` catches them."""

@@ -92,6 +92,19 @@ class RoomReport:
     cut: dict[str, str] = field(default_factory=dict)
 
 
+def has_taken(storage: Storage, layout: LedgerLayout, room: str, term: int) -> bool:
+    """Whether a room's driver has fenced this term and knows where its logs continue.
+
+    The fence alone does not say so. Until then producers must not write to copies whose end is
+    the position.
+
+    Raises:
+        StorageUnavailableError: The store failed.
+    """
+    report = read_advice(storage, layout.room(room), RoomReport)
+    return report is not None and report.holds and report.term >= term
+
+
 def log_name(topic: str, partition: LogKey) -> str:
     """How `RoomReport` names a source partition."""
     return f"{topic}/{partition}"

@@ -26,6 +26,7 @@ from sluiceway.ledger.room_files import (
     Liveness,
     RoomReport,
     SwitchRequest,
+    has_taken,
     read_advice,
     write_advice,
 )
@@ -337,7 +338,9 @@ def request_switch(
 def await_switch(
     plan: SwitchPlan, *, rows: bool, stopped: Callable[[], bool] = lambda: False
 ) -> bool:
-    """Wait until the other room has the route, and has committed where rows wait.
+    """Wait until the other room reads its own logs, and has committed where rows wait.
+
+    Rows that producers of the other room write after it are not taken for copies.
 
     Args:
         plan: The switch that was asked for.
@@ -359,7 +362,8 @@ def await_switch(
             if record.type is RecordType.FENCE:
                 fenced = place.holder == plan.to
             committed = committed or (fenced and record.type is RecordType.DATA)
-        if fenced and (committed or not waiting):
+        arrived = fenced and (committed or not waiting)
+        if arrived and has_taken(place.storage, place.layout, plan.to, place.fold.term):
             return True
         time.sleep(_POLL_S)
     return False
