@@ -55,6 +55,7 @@ _BY_TAIL = (
 )
 _READINESS = ("room_ready", "room_not_ready")
 _OWN_FIRST = 10_000_000
+_MOST_SHOWN = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,15 +251,50 @@ class MirroredDrills:
         bodies = [record.body for record in rooms.records]
         (change,) = [body for body in bodies if isinstance(body, SourceChangeRecord)]
         ends = {each.partition: each.old_end for each in change.partitions}
-        read = {row[2] for row in written if row[1] < int(ends.get(row[0], 0))}
-        wanted = Rows((number,) for number in read | {row[2] for row in copied})
+        read = Rows(row for row in written if row[1] < int(ends.get(row[0], 0)))
+        wanted = wanted_rows(written, read, copied)
         results.stranded += len({row[2] for row in written} - {number for (number,) in wanted})
-        results.compare(wanted, committed_rows(rooms.log, "id"))
+        found = committed_rows(rooms.log, "id, _partition, _offset")
+        results.compare(wanted, Rows((row[0],) for row in found.elements()))
+        for line in wrong_rows(wanted, found, written, copied):
+            print(line, file=sys.stderr, flush=True)
         results.check_order(rooms.records)
         results.methods.update(each.evidence["method"] for each in change.partitions)
         ranges = (span for body in bodies if isinstance(body, DataRecord) for span in body.ranges)
         results.copies += sum(int(span.copies) for span in ranges)
         rooms.run.assert_verified()
+
+
+def wanted_rows(written: Rows, read: Rows, copied: Rows) -> Rows:
+    """How often the table should have each number.
+
+    A row that the producer's broker has twice is two rows. A copy is none of its own.
+
+    Args:
+        written: `(partition, offset, number)` of room a's rows.
+        read: Those of them that room a's driver has read.
+        copied: Room b's rows, its own and copies.
+    """
+    there = {row[2] for row in copied}
+    wanted = Rows((row[2],) for row in written if row in read or row[2] in there)
+    own = Rows((row[2],) for row in copied if row[2] >= _OWN_FIRST)
+    return wanted | own | Rows((number,) for number in there)
+
+
+def wrong_rows(wanted: Rows, found: Rows, written: Rows, copied: Rows) -> Iterator[str]:
+    """Where the first numbers are that the table lacks or has too often.
+
+    Args:
+        found: `(number, partition, offset)` of the table's rows.
+    """
+    numbers = Rows((row[0],) for row in found.elements())
+    for (number,) in [*(wanted - numbers), *(numbers - wanted)][:_MOST_SHOWN]:
+        here, there = (
+            sorted(row[:2] for row in rows.elements() if row[2] == number)
+            for rows in (written, copied)
+        )
+        table = sorted(row[1:] for row in found.elements() if row[0] == number)
+        yield f"row {number}: in a at {here}, in b at {there}, in the table from {table}"
 
 
 def _is_ready(driver: DriverProcess) -> bool:

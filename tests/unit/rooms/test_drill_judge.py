@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rooms.judge import DrillResults, Rows, committed_rows
+from rooms.mirrored import wanted_rows, wrong_rows
 from sluiceway.ledger.partition_records import ReadyRecord
 from sluiceway.types.strict_json import BigInt
 from tools.rows_on_disk import RowsOnDisk, rows_on_disk
@@ -59,3 +60,22 @@ def test_a_log_without_an_announcement_judges_nothing(table: RowsOnDisk) -> None
     assert (results.announced, results.unannounced) == (1, 1)
     results.check_order([ready, *records])
     assert results.early_ready == 2
+
+
+def test_a_row_that_its_topic_has_twice_is_wanted_twice_and_a_repeated_copy_once() -> None:
+    own = 10_000_000
+    written = Rows([(0, 1, 5), (0, 2, 5), (0, 3, 6), (0, 9, 7)])
+    copied = Rows([(0, 1, 6), (0, 2, 6), (0, 3, own)])
+    read = Rows([(0, 1, 5), (0, 2, 5)])
+    # Row 7 was neither read nor copied: it is stranded.
+    assert wanted_rows(written, read, copied) == Rows({(5,): 2, (6,): 1, (own,): 1})
+
+
+def test_a_wrong_row_is_shown_with_its_places() -> None:
+    written, copied = Rows([(0, 1, 5), (0, 2, 6)]), Rows([(1, 4, 5)])
+    found = Rows([(5, 0, 1), (5, 1, 4)])
+    lines = list(wrong_rows(Rows([(5,), (6,)]), found, written, copied))
+    assert lines == [
+        "row 6: in a at [(0, 2)], in b at [], in the table from []",
+        "row 5: in a at [(0, 1)], in b at [(1, 4)], in the table from [(0, 1), (1, 4)]",
+    ]
