@@ -118,7 +118,7 @@ def assert_all_are_there(page: dict[str, dict[tuple[str, ...], float]]) -> None:
     """Each name of the definition is on the page of a job that has met all of it."""
     unmet = {"watermark_seconds", "partition_overdue_since_seconds"}
     # The job has one place only.
-    unmet |= {"room_ready", "room_needs_confirmation", "rooms_in_one_place"}
+    unmet |= {"room_ready", "room_needs_confirmation", "rooms_in_one_place", "room_not_waited_for"}
     unmet |= {"last_drill_timestamp_seconds", "room_positions", "mirror_lag_records"}
     unmet |= {"copies_dropped_total"}
     for metric in METRICS:

@@ -112,6 +112,7 @@ SMALL = (
     Case("chains", ChainBounds(data=2), 2_000),
     Case("rooms-tail", RoomBounds(rows=3, own=1), 1_000, live=False),
     Case("rooms-wrong", RoomBounds(rows=3, own=1, wrong=True), 1_000, live=False),
+    Case("rooms-returns", RoomBounds(rows=3, own=1, returns=True), 1_000, live=False),
     Case("copies", CopyBounds(slots=3), 1_000),
 )
 
@@ -139,6 +140,7 @@ LARGE = (
     Case("rooms-header", RoomBounds(header=True, restarts=1), 561_000, lean=True, live=False),
     Case("rooms-tail", RoomBounds(), 17_000, lean=True, live=False),
     Case("rooms-mirrored-first", RoomBounds(mirrored_first=True), 14_000, lean=True, live=False),
+    Case("rooms-returns", RoomBounds(returns=True), 10_000, lean=True, live=False),
     Case("copies", CopyBounds(), 10_000, lean=True),
     Case("copies-late", CopyBounds(late=True), 20_000, lean=True),
 )
@@ -222,6 +224,7 @@ MUTANTS = (
     Mutant(Mutation.CUT_ONE_LOG, CopyBounds(slots=3, late=True)),
     Mutant(Mutation.CUT_UNGUARDED, CopyBounds(slots=3, late=True)),
     Mutant(Mutation.CUT_UNPLACED, CopyBounds(slots=3)),
+    Mutant(Mutation.CUT_NO_COPY_BEGINS, CopyBounds(slots=3)),
     Mutant(Mutation.CHAIN_BY_LIVE_PLACE, ChainBounds()),
     Mutant(Mutation.CHAIN_GAP_FORGOTTEN, ChainBounds()),
     Mutant(Mutation.CHAIN_REBUILD_OF_TAIL, ChainBounds()),
@@ -238,6 +241,8 @@ MUTANTS = (
     Mutant(Mutation.ROOM_REPEATS_CONTINUES, _REPEATS),
     Mutant(Mutation.ROOM_DRAIN_OPEN, RoomBounds()),
     Mutant(Mutation.ROOM_TWO_ORIGIN_ENDS, RoomBounds(header=True)),
+    Mutant(Mutation.ROOM_LEFT_LOG_BY_TAIL, RoomBounds(rows=3, own=1, returns=True)),
+    Mutant(Mutation.ROOM_LEFT_LOG_BY_HEADER, RoomBounds(2, 1, header=True, returns=True)),
     Mutant(Mutation.REPLAY_STALE_JUDGEMENT, ReplayBounds()),
     Mutant(Mutation.REPLAY_OWN_SLOT_UNSEEN, ReplayBounds()),
     Mutant(Mutation.REPLAY_DELETES_UNSEEN, ReplayBounds()),

@@ -2,7 +2,8 @@
 
 Room a commits slots, a REPLACE among them, and is lost. Each record and each file arrives alone, a
 file under its staged or its final name. Room b keeps the last slot whose live files have all
-arrived, reads the rest from the queue again, and puts its records into a log of its own.
+arrived, reads the rest from the queue again, and puts its records into a log of its own. A driver
+of room b may start before anything has arrived.
 """
 
 from collections import Counter
@@ -32,6 +33,7 @@ class State(NamedTuple):
         cut: The last slot that room b keeps; None before it has adopted the copy.
         visible: Room a's files that readers of room b find.
         again: Rows that room b has committed; `_TAKEN` where a record of room a was in the slot.
+        begun: Room b has begun a ledger, without a copy.
     """
 
     slots: int = 0
@@ -41,6 +43,7 @@ class State(NamedTuple):
     cut: int | None = None
     visible: tuple[int, ...] = ()
     again: tuple[int, ...] = ()
+    begun: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +78,17 @@ class CopyModel:
     def steps(self, state: State) -> Steps[State]:
         if not state.lost:
             yield from self._room_a(state)
-        if state.cut is None or self._bounds.late:
+        if state.cut is None or self._bounds.late or state.begun:
             yield from self._copier(state)
+        begins = self._mutation is Mutation.CUT_NO_COPY_BEGINS
+        if begins and state.cut is None and ("record", 0) not in state.arrived:
+            yield "b begins a ledger", state._replace(cut=_NOTHING, begun=True)
         if state.lost and state.cut is None:
             yield "b adopts", self._adopted(state)
         missing = self._missing(state)
         if state.cut is not None and missing:
             slot = state.cut + 1 + len(state.again)
-            own = self._mutation is not Mutation.CUT_ONE_LOG
+            own = self._mutation is not Mutation.CUT_ONE_LOG and not state.begun
             taken = not own and ("record", slot) in state.arrived
             row = _TAKEN if taken else missing[0]
             yield f"b commits row {row}", state._replace(again=(*state.again, row))
@@ -102,7 +108,7 @@ class CopyModel:
                 continue
             after = state._replace(arrived=(*state.arrived, each))
             kind, number = each
-            guarded = self._mutation is not Mutation.CUT_UNGUARDED
+            guarded = self._mutation is not Mutation.CUT_UNGUARDED and not state.begun
             if state.cut is not None and kind == "final" and not guarded:
                 seen = {*state.visible} | {number}
                 after = after._replace(visible=tuple(sorted(seen)))

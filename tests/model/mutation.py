@@ -90,6 +90,7 @@ class Mutation(StrEnum):
     CUT_STRAYS_STAY = "files that no kept slot names stay where readers look"
     CUT_ONE_LOG = "the room that adopts a copy goes on in the log folder of the lost room"
     CUT_UNGUARDED = "the copier goes on after an adopt, and what it brings is not moved aside"
+    CUT_NO_COPY_BEGINS = "a room that has no copy yet begins a ledger of its own"
     CUT_UNPLACED = "a file that came only as staged gets no final name: it was published once"
     CHAIN_BY_LIVE_PLACE = "rows are taken by their place in what is live now, and nothing is a gap"
     CHAIN_GAP_FORGOTTEN = "rows that a correction has replaced are a gap, and nothing is due"
@@ -109,6 +110,8 @@ class Mutation(StrEnum):
     ROOM_MISSING_READ = "a row that the copy lacked at the switch is read when it comes after all"
     ROOM_DRAIN_OPEN = "rows are drained while the mirror continues"
     ROOM_TWO_ORIGIN_ENDS = "drain and copies have each their own end of the lost room's log"
+    ROOM_LEFT_LOG_BY_TAIL = "a log that was left for a shorter copy is read again after the tail"
+    ROOM_LEFT_LOG_BY_HEADER = "a log that was left is read again as a copy, and has no headers"
 
     # Replay into keyed lake tables.
     REPLAY_STALE_JUDGEMENT = "a replay's record need not be in the slot up to which was judged"

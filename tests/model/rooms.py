@@ -4,7 +4,7 @@ A row of room a is its number; a row of room b's own producers is 100 and more. 
 commits rows one by one, and the mirror copies them one by one under other offsets. Room a is lost
 at any time, and comes back or not. The driver then continues in room b: at a position that it finds
 by the last committed row (a tail), or by the header that each copy has. When room a is back, its
-rows that room b never got are drained into the table.
+rows that room b never got are drained into the table, or the job returns to the log that it left.
 """
 
 from dataclasses import dataclass, replace
@@ -38,6 +38,8 @@ class State(NamedTuple):
         synced: Last row of which the mirror's own translation knows.
         missing: Row of the tail that the copy lacked at the switch; -1 for none.
         halted: The driver has met it.
+        home: The job has returned to room a.
+        home_place: Committed end in room a's log since then.
     """
 
     made: int = 0
@@ -58,6 +60,8 @@ class State(NamedTuple):
     synced: int = 0
     missing: int = -1
     halted: bool = False
+    home: bool = False
+    home_place: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,7 @@ class RoomBounds:
         restarts: How often the mirror begins again before its position.
         mirrored_first: The driver in room a commits only what the copy has.
         wrong: The mirror continues, though an operator has confirmed that it never does.
+        returns: An operator may switch back to room a's log; nothing is drained.
     """
 
     rows: int = 4
@@ -79,6 +84,7 @@ class RoomBounds:
     restarts: int = 0
     mirrored_first: bool = False
     wrong: bool = False
+    returns: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +102,8 @@ class _Rules:
         one_origin_end: Copies and drain share the committed end of room a's log.
         trusts_repeats: The driver finds a position by a tail though the mirror repeats rows.
         halts: The driver reads no row that the copy lacked at the switch.
+        left: A log that was left for a copy is read again: `whole` when the copy had all that the
+            table has, `by tail` wherever the tail is, or `by header` where rows have none.
     """
 
     match: str = "last"
@@ -106,6 +114,7 @@ class _Rules:
     one_origin_end: bool = True
     trusts_repeats: bool = False
     halts: bool = True
+    left: str = "whole"
 
 
 _TRUSTED = _Rules(drain="never", before="confirmed", trusts_repeats=True)
@@ -121,6 +130,8 @@ _RULES = {
     Mutation.ROOM_REPEATS_CONTINUES: replace(_TRUSTED, closes=False),
     Mutation.ROOM_DRAIN_OPEN: _Rules(drain="always"),
     Mutation.ROOM_TWO_ORIGIN_ENDS: _Rules(one_origin_end=False),
+    Mutation.ROOM_LEFT_LOG_BY_TAIL: _Rules(left="by tail"),
+    Mutation.ROOM_LEFT_LOG_BY_HEADER: _Rules(left="by header"),
 }
 
 
@@ -138,6 +149,9 @@ class RoomModel:
         return state
 
     def steps(self, state: State) -> Steps[State]:
+        if state.home:
+            yield from self._returned(state)
+            return
         yield from self._room_a(state)
         yield from self._mirror(state)
         yield from self._loss(state)
@@ -195,6 +209,11 @@ class RoomModel:
                 yield "read in room b", read
         if state.room != "back":
             return
+        if self._bounds.returns:
+            place = self._place_at_home(state)
+            if place >= 0:
+                yield "switch back", state._replace(home=True, home_place=place)
+            return
         may_drain = rules.drain == "closed" and (header or state.closed)
         if not state.drained and (may_drain or rules.drain == "always"):
             yield "drain", self._drained(state)
@@ -209,6 +228,31 @@ class RoomModel:
             table = _counted(table, row)
         shared = state.made if self._rules.one_origin_end else state.origin_end
         return state._replace(drained=True, table=table, origin_end=max(shared, state.origin_end))
+
+    # The return
+
+    def _returned(self, state: State) -> Steps[State]:
+        """Nobody writes in room b any more, and what the mirror brings there is not read."""
+        if state.made < self._bounds.rows:
+            yield "row", state._replace(made=state.made + 1)
+        if state.home_place < state.made:
+            table = _counted(state.table, state.home_place)
+            yield "read at home", state._replace(home_place=state.home_place + 1, table=table)
+
+    def _place_at_home(self, state: State) -> int:
+        """Where the job continues in the log that it has left; -1 where that is refused."""
+        if state.place < len(state.copy) or state.halted:
+            # The other room reads all of its rows first.
+            return -1
+        if self._bounds.header:
+            # Rows of this log have no header: none of them is a copy.
+            return 0 if self._rules.left == "by header" else -1
+        if state.missing >= 0 and self._rules.left != "by tail":
+            return -1
+        if state.place == 0:
+            return 0 if state.end == 0 else -1
+        last = state.copy[state.place - 1]
+        return -1 if last >= _OWN else last + 1
 
     # The switch
 
@@ -269,9 +313,13 @@ class RoomModel:
             sure = self._bounds.header or row < state.end or not self._bounds.restarts
             if times > 1 and sure:
                 return f"DOUBLED: row {row} is in the table {times} times"
+        have = {row for row, _ in state.table}
+        if state.home:
+            rows = (*range(state.home_place), *(_OWN + row for row in range(state.own)))
+            lost = [row for row in rows if row not in have]
+            return f"LOST: {lost} were read in neither room" if lost else None
         if not state.switched or state.place < len(state.copy):
             return None
-        have = {row for row, _ in state.table}
         lost = [row for row in state.copy if row not in have]
         if lost:
             return f"LOST: {lost} are in room b and not in the table"

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from shared_sim.judge import ViolationError
 from shared_sim.source import TOPIC, Note, SharedClient, SharedReader, Topic
 from shared_sim.world import HOSTS, World
-from sluiceway.errors import SluicewayError
+from sluiceway.errors import SluicewayError, UnhealthyEnvironmentError
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.jobfile.compile.room_rule import MirrorRule, RoomRule
 from sluiceway.ledger import room_files
@@ -40,7 +40,10 @@ class RoomTopic(Topic):
     Attributes:
         notes: Of rows that have a time or headers.
         open_since: Where the mirror's open transaction began, in logs that have one.
+        keeps_transactions: Whether drivers may not end it.
     """
+
+    keeps_transactions = False
 
     def __init__(self, partitions: Sequence[SourcePartition], cluster: str) -> None:
         super().__init__({one: [] for one in partitions}, cluster)
@@ -77,10 +80,11 @@ class RoomClient(SharedClient):
         return {one: LogBounds(0, topic.end(one), len(topic.logs[one])) for one in partitions}
 
     def end_transactions(self, ids: Sequence[str]) -> None:
-        del ids
         self._ask()
         topic = self._cluster.topic_here()
         assert isinstance(topic, RoomTopic)
+        if topic.keeps_transactions:
+            raise UnhealthyEnvironmentError("the broker refused it", where=f"id {ids[0]}")
         topic.open_since.clear()
 
 
@@ -92,6 +96,8 @@ class MirrorWorld(World):
         self.queues = {room: RoomTopic(partitions, f"c-{room}") for room in HOSTS}
         super().__init__(seed, folder, traced=traced)
         self.has_header = seed % 3 != 2
+        # By the tail, rows of it that become visible later would have to be aborted ones.
+        self.queues[_OTHER].keeps_transactions = self.has_header and seed % 5 == 0
         self._copied = dict.fromkeys(partitions, 0)
         self._closed = self._home_lost = self._driverless = self._switched = False
         self._time_ms = 1_000

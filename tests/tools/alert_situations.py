@@ -87,6 +87,11 @@ SITUATIONS: dict[str, Situation] = {
     "RoomsInOnePlace": Situation(
         {f"sluiceway_rooms_in_one_place{{{_OF}}}": "0x5 1x20 0x35"}, fires_at=20, clear_at=40
     ),
+    "RoomNotWaitedFor": Situation(
+        {f'sluiceway_room_not_waited_for{{{_OF},room="b"}}': "0x5 1x20 0x35"},
+        fires_at=10,
+        clear_at=40,
+    ),
     "NeedsConfirmation": Situation(
         {f'sluiceway_room_needs_confirmation{{{_OF},room="b"}}': "0x5 1x20 0x35"},
         fires_at=10,

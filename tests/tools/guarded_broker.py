@@ -1,9 +1,9 @@
-"""A broker that wants a login: SCRAM, PLAIN or a token over TLS, or a certificate of the client."""
+"""Brokers that want a login: SCRAM, PLAIN, a token, a certificate; and one that goes by rules."""
 
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Final
 
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -53,6 +54,17 @@ sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512,OAUTHBEARER
 {login}.plain.{module}.plain.PlainLoginModule required user_{user}="{password}";
 {login}.scram-sha-512.{module}.scram.ScramLoginModule required;
 {login}.oauthbearer.{module}.oauthbearer.OAuthBearerLoginModule required {claim}="{user}";
+"""
+
+
+_RULED: Final = """\
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT
+inter.broker.listener.name=PLAINTEXT
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
+sasl.enabled.mechanisms=PLAIN
+listener.name.sasl_plaintext.plain.sasl.jaas.config=\
+org.apache.kafka.common.security.plain.PlainLoginModule required {users};
 """
 
 
@@ -127,15 +139,27 @@ def guarded_broker(folder: Path) -> Iterator[GuardedBroker]:
     Args:
         folder: For its data, keys and certificates; does not exist.
     """
+    folder.mkdir()
+    _make_certificates(folder, find_java())
+    with _serving(folder, ("sasl", "tls"), _guard) as site:
+        plain, sasl, tls = (f"{LOOPBACK}:{site.ports[name]}" for name in ("kafka", "sasl", "tls"))
+        certificates = (folder / "authority.pem", folder / "client.p12", folder / "foreign.p12")
+        _add_user(plain)
+        yield GuardedBroker(plain, sasl, tls, *certificates)
+
+
+@contextmanager
+def _serving(
+    folder: Path, listeners: Sequence[str], guard: Callable[[Path, ServerSite], None]
+) -> Iterator[ServerSite]:
+    """A broker with more listeners; `guard` changes its settings."""
     java = find_java()
     kafka = KafkaServer(default_cache_folder(os.environ))
     kafka.fetch(java, lambda _: None)
-    ports = pick_free_ports(4)
-    site = ServerSite(folder, dict(zip((*kafka.listeners, "sasl", "tls"), ports, strict=True)))
-    folder.mkdir()
-    _make_certificates(folder, java)
+    ports = pick_free_ports(2 + len(listeners))
+    site = ServerSite(folder, dict(zip((*kafka.listeners, *listeners), ports, strict=True)))
     kafka.prepare(site, java)
-    _guard(folder / "server.properties", site)
+    guard(folder / "server.properties", site)
     launch = kafka.launch(site, java)
     with (folder / "broker.log").open("wb") as log:
         process = subprocess.Popen(
@@ -143,22 +167,87 @@ def guarded_broker(folder: Path) -> Iterator[GuardedBroker]:
         )
         try:
             wait_until(lambda: kafka.answers(site))
-            plain, sasl, tls = (
-                f"{LOOPBACK}:{site.ports[name]}" for name in ("kafka", "sasl", "tls")
-            )
-            broker = GuardedBroker(
-                plain,
-                sasl,
-                tls,
-                folder / "authority.pem",
-                folder / "client.p12",
-                folder / "foreign.p12",
-            )
-            _add_user(broker.plain)
-            yield broker
+            yield site
         finally:
             process.kill()
             process.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class RuledBroker:
+    """A broker that allows a user what a rule allows, and nothing else.
+
+    Attributes:
+        plain: For a super user.
+        sasl: Wants a login by name and password.
+    """
+
+    plain: str
+    sasl: str
+
+    @staticmethod
+    def login(user: str) -> Mapping[str, str]:
+        """Client properties of a user."""
+        return {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": user,
+            "sasl.password": PASSWORD,
+        }
+
+    def allow(self, rules: Iterable[AclBinding]) -> None:
+        """Add rules; returns when they hold."""
+        wanted, admin = list(rules), self._admin()
+        for answer in admin.create_acls(wanted).values():
+            answer.result(30.0)
+        wait_until(lambda: set(map(str, wanted)) <= set(map(str, self._rules())))
+
+    def forbid(self, rules: Iterable[AclBinding]) -> None:
+        """Remove rules; returns when they are gone."""
+        wanted, admin = set(map(str, rules)), self._admin()
+        filters = [_filter(rule) for rule in self._rules() if str(rule) in wanted]
+        for answer in admin.delete_acls(filters).values():
+            answer.result(30.0)
+        wait_until(lambda: wanted.isdisjoint(map(str, self._rules())))
+
+    def _rules(self) -> list[AclBinding]:
+        every = AclBindingFilter(
+            *(ResourceType.ANY, None, ResourcePatternType.ANY, None, None),
+            *(AclOperation.ANY, AclPermissionType.ANY),
+        )
+        admin = self._admin()
+        return list(admin.describe_acls(every).result(30.0))
+
+    def _admin(self) -> AdminClient:
+        # Keep it while an answer is due: without it the library gives up.
+        return AdminClient({"bootstrap.servers": self.plain, "log_level": 0})
+
+
+def _filter(rule: AclBinding) -> AclBindingFilter:
+    return AclBindingFilter(
+        *(rule.restype, rule.name, rule.resource_pattern_type, rule.principal, rule.host),
+        *(rule.operation, rule.permission_type),
+    )
+
+
+@contextmanager
+def ruled_broker(folder: Path, users: Sequence[str]) -> Iterator[RuledBroker]:
+    """A broker that is up in the block and gone after it.
+
+    Args:
+        folder: For its data; does not exist.
+        users: Who may log in.
+    """
+
+    def guard(settings: Path, site: ServerSite) -> None:
+        listener = f"SASL_PLAINTEXT://{LOOPBACK}:{site.ports['sasl']}"
+        text = re.sub(r"(?m)^(listeners=.*)$", rf"\1,{listener}", settings.read_text())
+        known = " ".join(f'user_{user}="{PASSWORD}"' for user in users)
+        settings.write_text(text + _RULED.format(users=known))
+
+    folder.mkdir()
+    with _serving(folder, ("sasl",), guard) as site:
+        yield RuledBroker(*(f"{LOOPBACK}:{site.ports[name]}" for name in ("kafka", "sasl")))
 
 
 def _guard(settings: Path, site: ServerSite) -> None:

@@ -3,7 +3,7 @@
 import json
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -109,6 +109,12 @@ class MirrorMaker:
         trace: TracebackType | None,
     ) -> None:
         self.kill()
+
+    def log_in(self, login: Mapping[str, str]) -> None:
+        """Have all its clients log in to both clusters. Called before it starts."""
+        with (self._folder / "mm2.properties").open("a") as settings:
+            for name, value in login.items():
+                settings.write(f"a.{name}={value}\nb.{name}={value}\n")
 
     def start(self) -> None:
         """Start it, with what it had."""

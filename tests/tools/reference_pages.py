@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from sluiceway.cli.app import GROUPS, VERBS
+from sluiceway.cli.room_option import add_room_option
 from sluiceway.cli.views.messages import MessagePage, read_messages
 from sluiceway.errors import SluicewayError
 from sluiceway.jobfile.json_schema import job_file_schema
@@ -335,10 +336,9 @@ def commands() -> str:
     parts = [
         "# Commands\n",
         _MADE,
-        "`sluiceway COMMAND --help` has the whole text and examples. Commands that read take `-o "
-        "table`, `-o json` or `-o yaml`, and, where a job has "
-        "several routes, `--route NAME`; both are left out below. JOB is a job file. Exit codes: "
-        "[errors](errors.md).\n",
+        "`sluiceway COMMAND --help` has the whole text and examples. Left out below: `-o table`, "
+        "`-o json`, `-o yaml` of commands that read, `--route NAME` for a job with several routes, "
+        f"{_room()}. JOB is a job file. Exit codes: [errors](errors.md).\n",
     ]
     verbs = {verb.name: verb for verb in VERBS}
     said: dict[str, str] = {}
@@ -348,6 +348,16 @@ def commands() -> str:
             command = typer.main.get_command(verbs[name].app())
             parts += [_command(path, one, said) for path, one in _leaves(name, command)]
     return "\n".join(parts)
+
+
+def _room() -> str:
+    """What the app adds to each command with a job file, once it is run."""
+    run = next(verb for verb in VERBS if verb.name == "run")
+    command: Any = typer.main.get_command(run.app())
+    add_room_option(command)
+    (option,) = (param for param in command.params if param.name == "room")
+    what, _, default = str(option.help).partition(", ")
+    return f"`{_option(option)}` ({what[0].lower()}{what[1:]}) {default.rstrip('.')}"
 
 
 def _leaves(path: str, command: Any) -> Iterator[tuple[str, Any]]:

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field, replace
 
 from sluiceway.audit.format_times import span
 from sluiceway.audit.partition_why import Reason, WaitExplanation
-from sluiceway.errors import StorageUnavailableError
+from sluiceway.errors import LedgerCorruptError, StorageUnavailableError
 from sluiceway.jobfile.compile.room_rule import RoomRule
+from sluiceway.ledger.generations import read_generations
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.lease import Lease
 from sluiceway.ledger.room_files import (
@@ -37,6 +38,7 @@ class ObservedRooms:
         problem: Why that is not known; empty when it is.
         lost: Report of the holder, while announcements wait for rows of a lost room; else None.
         waits: How long the holder reads no row that another room lacks, in words; else empty.
+        copied: Whether each room has a store of its own: reports of others are copies, and old.
     """
 
     here: str
@@ -48,6 +50,7 @@ class ObservedRooms:
     problem: str = ""
     lost: RoomReport | None = None
     waits: str = ""
+    copied: bool = False
 
     def attention(self, now_ms: int) -> list[str]:
         """Sentences about what an operator should check."""
@@ -61,7 +64,7 @@ class ObservedRooms:
                     f"room {name} needs a confirmation: if room {self.holder} is lost, run "
                     f"`sluiceway {command} --execute`"
                 )
-            if name != self.holder:
+            if name != self.holder and not self.copied:
                 waits = f"; {self.waits}" if self.waits else ""
                 told += [f"{each}{waits}" for each in self._not_ready(name, report, now_ms)]
         if len(digests) > 1:
@@ -77,24 +80,29 @@ class ObservedRooms:
             told.append("the last drill is over 30 days old; run `sluiceway drill JOB --to ROOM`")
         return told
 
+    def standbys(self, now_ms: int) -> dict[str, str]:
+        """Rooms that could take over: `ready`, `not ready` or `silent`, by room."""
+        return {
+            name: _readiness(self.reports[name], now_ms)
+            for name in self.names
+            if name != self.holder and name in self.reports
+        }
+
     def _not_ready(self, name: str, report: RoomReport | None, now_ms: int) -> list[str]:
         if report is None:
             return [f"no driver of room {name} has ever reported"]
-        age_s = (now_ms - report.reported_ms) / 1000
-        if age_s > SILENT_AFTER_S:
-            # By two clocks, for people: nothing goes by it.
+        if (age_s := _silent_s(report, now_ms)) is not None:
             return [f"room {name} has not reported for {span(int(1e6 * age_s))}"]
         return [] if report.ready else [f"room {name} is not ready: {'; '.join(report.reasons)}"]
 
     def lines(self) -> list[str]:
         """The rooms in words."""
         holder = f"room {self.holder} has it" if self.holder else "no room has it yet"
-        others = [
-            f"{name} {'ready' if self.reports[name].ready else 'not ready'}"
-            for name in self.names
-            if name != self.holder and name in self.reports
-        ]
-        standby = f"; standby: {', '.join(others)}" if others else ""
+        now_ms = time.time_ns() // 1_000_000
+        others = ", ".join(f"{name} {word}" for name, word in self.standbys(now_ms).items())
+        standby = f"; standby: {others}" if others else ""
+        if self.copied:
+            standby = "; another room has to adopt its copy: `sluiceway adopt JOB --dry-run`"
         lines = [f"{holder}; home {self.home}, here {self.here}{standby}"]
         for name in self.names:
             counts = self.reports[name].positions if name in self.reports else {}
@@ -105,27 +113,47 @@ class ObservedRooms:
         if self.drill is not None:
             made = self.drill
             how = f"{made.seconds:.1f} s" if made.ok else "failed"
-            ago = span(max(0, time.time_ns() // 1000 - 1000 * made.ended_ms))
+            ago = span(max(0, 1000 * (now_ms - made.ended_ms)))
             lines.append(f"last drill: {made.came_from} to {made.to}, {how}, {ago} ago")
         return lines
+
+
+def _silent_s(report: RoomReport, now_ms: int) -> float | None:
+    """Seconds since a report that is too old; else None. By two clocks, for people only."""
+    age_s = (now_ms - report.reported_ms) / 1000
+    return age_s if age_s > SILENT_AFTER_S else None
+
+
+def _readiness(report: RoomReport, now_ms: int) -> str:
+    if _silent_s(report, now_ms) is not None:
+        return "silent"
+    return "ready" if report.ready else "not ready"
 
 
 def observed_rooms(
     storage: Storage, layout: LedgerLayout, rule: RoomRule, lease: Lease | None
 ) -> ObservedRooms:
     """Read what the rooms of a route say. Changes nothing."""
-    holder = "" if lease is None else lease.room
+    # A lease from before the job had rooms is the home room's.
+    holder = "" if lease is None else lease.room or rule.home
     if lease is not None and lease.released and lease.released_to:
         holder = lease.released_to
     holds = rule.mirror is not None and rule.mirror.holds and bool(holder)
     try:
-        reports = read_reports(storage, layout, rule.names)
+        claims = read_generations(storage, layout) if rule.copied and lease is None else ()
+        holder = claims[-1].room if claims else holder
+        reports = read_reports(storage, layout, (rule.room,) if rule.copied else rule.names)
         drill = read_advice(storage, layout.drill, DrillResult)
         lost = lost_room(storage, layout, holder) if holds else None
-    except StorageUnavailableError as error:
+    except (LedgerCorruptError, StorageUnavailableError) as error:
         return ObservedRooms(rule.room, rule.home, rule.names, problem=str(error))
     waits = _waits(rule) if holder == rule.home else ""
-    return ObservedRooms(rule.room, rule.home, rule.names, holder, reports, drill, "", lost, waits)
+    return ObservedRooms(
+        *(rule.room, rule.home, rule.names, holder, reports, drill),
+        lost=lost,
+        waits=waits,
+        copied=rule.copied,
+    )
 
 
 def _waits(rule: RoomRule) -> str:

@@ -59,6 +59,11 @@ def _set_room(value: str) -> str:
     return value
 
 
+def names_all_rooms(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether this process names no room of its own: `validate` reads the references of all."""
+    return (OWN_ROOM.get() or environ.get(_VARIABLE, "")) == ALL_ROOMS
+
+
 def choose_room(
     rooms: Iterable[str], home: str, *, opens: bool, environ: Mapping[str, str] = os.environ
 ) -> str:

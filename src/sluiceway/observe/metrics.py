@@ -218,6 +218,9 @@ ROOM_NEEDS_CONFIRMATION = _gauge(
 ROOMS_IN_ONE_PLACE = _gauge(
     "rooms_in_one_place", "1 where rows of the source may be in one room only."
 )
+ROOM_NOT_WAITED_FOR = _gauge(
+    "room_not_waited_for", "1 where rows are read before the room has copies of them.", "room"
+)
 ROOM_POSITIONS = _gauge(
     "room_positions",
     "Source partitions that would continue in copies, by proof.",

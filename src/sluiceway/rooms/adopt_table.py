@@ -95,6 +95,7 @@ class AdoptPlan:
         done: Whether this room has adopted the table before: nothing is left to do.
         cut: Where the ledger is cut; None when `done`.
         ranges: What is read again, in the order of the source partitions.
+        copies_denied: Whether the store keeps copiers out; None where that could not be checked.
     """
 
     place: CopiedPlace
@@ -103,6 +104,7 @@ class AdoptPlan:
     done: bool = False
     cut: LedgerCut | None = None
     ranges: tuple[AgainRange, ...] = ()
+    copies_denied: bool | None = None
 
     @property
     def kept_slot(self) -> int:
@@ -169,7 +171,8 @@ def plan_adopt(place: CopiedPlace, source: SourceClient, at: int | None = None) 
         raise _refused(place, *_no_cut(at))
     _check_owner(place, cut.kept)
     ranges = _ranges(place, cut, source)
-    return AdoptPlan(place, len(before) + 1, claim, cut=cut, ranges=ranges)
+    denied = storage.denies_copies(layout.table_root)
+    return AdoptPlan(place, len(before) + 1, claim, cut=cut, ranges=ranges, copies_denied=denied)
 
 
 def _no_cut(at: int | None) -> tuple[str, str]:

@@ -8,6 +8,7 @@ that the table has.
 import threading
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final
 
 from sluiceway.errors import OffsetsLostError, SluicewayError
@@ -221,7 +222,8 @@ def _unread(copy: FollowedCopy, log: CopiedLog) -> int:
 def _position(log: CopiedLog, copy: FollowedCopy, evidence: dict[str, str]) -> ResumePosition:
     first = 0 if log.bounds is None else log.bounds.start_offset
     if copy.broken:
-        return refused_position(log, copy.broken, "find out what has written this header", evidence)
+        helps = "find out what has written this header"
+        return replace(refused_position(log, copy.broken, helps, evidence), halts=True)
     if copy.first_origin is None and log.known.has_data:
         if _unread(copy, log):
             return refused_position(

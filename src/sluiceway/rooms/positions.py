@@ -84,6 +84,7 @@ class ResumePosition:
         evidence: What the record keeps of it.
         unread: Offsets of the copy that were not read along yet. The driver reads from earlier
             than it could, and drops the copies.
+        halts: Whether the copy contradicts the log that it is of: the standby's route halts.
     """
 
     log: CopiedLog
@@ -93,6 +94,7 @@ class ResumePosition:
     why: str = ""
     evidence: Mapping[str, str] = field(default_factory=dict)
     unread: int = 0
+    halts: bool = False
 
     @property
     def exact(self) -> bool:

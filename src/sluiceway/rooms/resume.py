@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from sluiceway.errors import OffsetsLostError
 from sluiceway.jobfile.compile.room_rule import MirrorRule
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.operator_records import ORIGIN_HEADER, ORIGIN_LOG
@@ -19,7 +20,8 @@ from sluiceway.rooms.positions import (
     copied_logs,
     resume_positions,
 )
-from sluiceway.schedule.source_view import SourceView
+from sluiceway.schedule.planner import readable_start
+from sluiceway.schedule.source_view import SourceView, is_same_log
 from sluiceway.sources.contract import SourceClient, SourcePartition
 from sluiceway.sources.registry import SourceAccess
 
@@ -84,6 +86,11 @@ class Resume:
     def short(self) -> int:
         """Source partitions whose copies end before the committed end."""
         return sum(MIRROR_CLOSED in each.needs for each in self.positions)
+
+    @property
+    def contradictions(self) -> tuple[str, ...]:
+        """Copies that are not of the log that they name: no room continues in them."""
+        return tuple(each.why for each in self.positions if each.halts)
 
     @property
     def unread(self) -> int:
@@ -158,3 +165,39 @@ def find_resume(
     by_origin = None if origin is None else partial(origin, rule)
     found = resume_positions(usable, rule, CopyReader(access, client).reader(), by_origin)
     return Resume(found, lacking)
+
+
+def silent_leaders(view: SourceView) -> list[str]:
+    """Why a room could not read, in one sentence; none while each leader answers."""
+    found = [each.partition for partitions in view.by_topic.values() for each in partitions]
+    silent = [one for one in found if one not in view.bounds]
+    if not silent:
+        return []
+    named = ", ".join(f"{one.topic}/{one.partition}" for one in silent[:3])
+    return [f"no leader answers for {len(silent)} of {len(found)} source partitions: {named}"]
+
+
+def own_positions(
+    fold: Fold, view: SourceView, moved: Collection[SourcePartition]
+) -> tuple[list[str], int]:
+    """Source partitions that could not continue at their committed ends, and rows that wait.
+
+    Args:
+        fold: The ledger.
+        view: This room's queue now.
+        moved: Source partitions that move to other logs; they are left out.
+    """
+    lost, waiting = [], 0
+    for one, bounds in view.bounds.items():
+        known = fold.sources.get((one.topic, one.partition))
+        if known is None or known.retired or one in moved:
+            continue
+        try:
+            start = readable_start(fold, one, bounds)
+        except OffsetsLostError as error:
+            lost.append(f"{one.topic}/{one.partition}: {error.message}")
+        else:
+            waiting += max(0, bounds.high_watermark - start)
+        if not is_same_log(one, known, view):
+            lost.append(f"{one.topic} is another topic from here than in the ledger")
+    return lost, waiting

@@ -6,17 +6,17 @@ no operator asked, from taking the route.
 
 import itertools
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from sluiceway.errors import (
     LeaseHeldError,
     NeedsConfirmationError,
-    OffsetsLostError,
     RoomNotReadyError,
     SluicewayError,
     StorageUnavailableError,
+    UnhealthyEnvironmentError,
 )
 from sluiceway.host.process import own_identity
 from sluiceway.jobfile.compile.room_rule import RoomRule
@@ -37,9 +37,14 @@ from sluiceway.rooms.copy_reader import CopyReader
 from sluiceway.rooms.cut_logs import CutLogs, refuse_cut
 from sluiceway.rooms.mirror_counts import MirrorCounts
 from sluiceway.rooms.positions import CONFIRMATIONS, switch_record
-from sluiceway.rooms.resume import OriginFinder, Resume, find_resume
-from sluiceway.schedule.planner import readable_start
-from sluiceway.schedule.source_view import SourceView, is_same_log, read_source_view
+from sluiceway.rooms.resume import (
+    OriginFinder,
+    Resume,
+    find_resume,
+    own_positions,
+    silent_leaders,
+)
+from sluiceway.schedule.source_view import SourceView, read_source_view
 from sluiceway.sources.contract import SourceClient, SourcePartition
 from sluiceway.sources.registry import SourceAccess
 
@@ -168,7 +173,7 @@ class StandbyRoom:
     def report_failure(self, error: SluicewayError) -> None:
         """Say that this room is not ready, because its START failed before it could wait."""
         if self._ledger is not None and self._is_due():
-            self._write(self._ledger, (f"{error.code} {error.message}",), None)
+            self._write(self._ledger, (f"{error.code} {error}",), None)
 
     def close(self) -> None:
         """Close the client of the source."""
@@ -201,7 +206,8 @@ class StandbyRoom:
             return lease
         raise LeaseHeldError(
             f"no driver has begun this route, and its home is room {self.rule.home}",
-            hint="start the job there first; this driver is a standby",
+            hint="start the job there first: this driver is a standby; if that room is lost, write "
+            f"`home: {self.rule.room}`",
         )
 
     def _holder(self, ledger: LedgerLog, lease: Lease | None) -> str:
@@ -358,9 +364,8 @@ class StandbyRoom:
         mirror, request = self.rule.mirror, self._request
         if mirror is None:
             return None
-        if self._resume.positions and mirror.transactional_ids:
-            # An open transaction of the mirror would hide the last rows.
-            self._client().end_transactions(mirror.transactional_ids)
+        if self._resume.positions:
+            self._end_transactions(mirror.transactional_ids)
         self._find_positions(fold, self._view())
         self._refuse_inexact(fold.term)
         if not self._resume.positions:
@@ -368,6 +373,14 @@ class StandbyRoom:
         operator = f"room {self.rule.room}" if request is None else request.operator
         reason = "takes over" if request is None else request.reason or "switch"
         return switch_record(self._resume.positions, operator, reason, self._confirmed)
+
+    def _end_transactions(self, ids: Sequence[str]) -> None:
+        """End what the mirror has open: it would hide the last rows until its own time-out."""
+        for each in ids:
+            try:
+                self._client().end_transactions((each,))
+            except UnhealthyEnvironmentError as error:
+                self._parts.log.warning("mirror_transaction_left", error=str(error))
 
     def _read_request(self, ledger: LedgerLog, fold: Fold) -> None:
         """Keep an operator's request that names the latest term, with what it confirms."""
@@ -446,21 +459,24 @@ class StandbyRoom:
             if self._parts.slots() < 1:
                 found.append("no task slots are there")
             fold = self._advanced(ledger)
+            # An operator may decide a position that halts the route.
+            self._read_request(ledger, fold)
             view = self._view()
-            found += _silent_leaders(view)
+            found += silent_leaders(view)
             found += (str(error) for error in view.missing.values())
             if fresh or time.monotonic() - self._resume_at >= POSITIONS_EVERY_S:
                 self._find_positions(fold, view)
             found += self._resume.problems
-            self._cut_now = self._cut_logs(ledger, fold, view)
-            found += self._cut_now
-            lost, waiting = _positions(fold, view, self._resume.moved)
+            cut = self._cut_logs(ledger, fold, view)
+            self._cut_now = (*cut, *self._resume.contradictions)
+            found += cut
+            lost, waiting = own_positions(fold, view, self._resume.moved)
             found += lost
             waiting += self._resume.waiting_rows
         except StorageUnavailableError:
             raise
         except SluicewayError as error:
-            found.append(f"{error.code} {error.message}")
+            found.append(f"{error.code} {error}")
         return tuple(found[:_SHOWN]), waiting
 
     def _cut_logs(self, ledger: LedgerLog, fold: Fold, view: SourceView) -> tuple[str, ...]:
@@ -562,35 +578,3 @@ class StandbyRoom:
                 log.info("room_ready", waiting_rows=report.waiting_rows)
             else:
                 log.warning("room_not_ready", reason="; ".join(report.reasons))
-
-
-def _silent_leaders(view: SourceView) -> list[str]:
-    found = [each.partition for partitions in view.by_topic.values() for each in partitions]
-    silent = [one for one in found if one not in view.bounds]
-    if not silent:
-        return []
-    named = ", ".join(f"{one.topic}/{one.partition}" for one in silent[:3])
-    return [f"no leader answers for {len(silent)} of {len(found)} source partitions: {named}"]
-
-
-def _positions(
-    fold: Fold, view: SourceView, moved: Collection[SourcePartition]
-) -> tuple[list[str], int]:
-    """Source partitions that could not continue at their committed ends, and rows that wait.
-
-    Source partitions that move to other logs are left out.
-    """
-    lost, waiting = [], 0
-    for one, bounds in view.bounds.items():
-        known = fold.sources.get((one.topic, one.partition))
-        if known is None or known.retired or one in moved:
-            continue
-        try:
-            start = readable_start(fold, one, bounds)
-        except OffsetsLostError as error:
-            lost.append(f"{one.topic}/{one.partition}: {error.message}")
-        else:
-            waiting += max(0, bounds.high_watermark - start)
-        if not is_same_log(one, known, view):
-            lost.append(f"{one.topic} is another topic from here than in the ledger")
-    return lost, waiting

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -54,9 +54,6 @@ class RoomProgress:
     log_ends: tuple[float, Mapping[SourcePartition, LogBounds]] = (0.0, MappingProxyType({}))
 
 
-_NO_PROBLEMS: tuple[str, ...] = ()
-
-
 class RoomKeeper:
     """Reads requests and reports of other rooms in a thread of its own, from START to the end.
 
@@ -73,6 +70,8 @@ class RoomKeeper:
         others: Reports of the other rooms that live, by room.
         drill: The last drill; None before the first.
         lost: Report of this room's takeover, while the room before may have rows that no copy has.
+        one_place_problems: Why rows may be in one room only; None while that is not known.
+        not_waited_for: Rooms that are waited for no longer, though rows wait for their copies.
     """
 
     def __init__(
@@ -87,7 +86,8 @@ class RoomKeeper:
         self._owned = owned
         self._progress = progress
         self._one_place = one_place
-        self._notices = self._unmirrored = _NO_PROBLEMS
+        self.one_place_problems: tuple[str, ...] | None = None
+        self.not_waited_for: tuple[str, ...] = ()
         self._checked_at = float("-inf")
         self._log = log
         self._liveness = Liveness()
@@ -190,14 +190,10 @@ class RoomKeeper:
         ]
         rooms = [found[name].copied if name in found else {} for name in waited]
         left = [name for name in self._rule.others if name not in waited]
-        notices = tuple(
-            f"room {name} is silent or not ready for {waits_s:.0f} s: rows are read before it has "
-            "copies of them"
-            for name in left
-        )
-        if notices != self._unmirrored and notices:
-            self._log.warning("rooms_in_one_place", reason="; ".join(notices))
-        self._unmirrored = notices
+        for name in left:
+            if name not in self.not_waited_for:
+                self._log.warning("room_not_waited_for", other=name, after_s=waits_s)
+        self.not_waited_for = tuple(left)
         if not rooms:
             self._copied = None
             return
@@ -240,9 +236,9 @@ class RoomKeeper:
         except SluicewayError as error:
             self._log.debug("copies_not_known", code=error.code, error=str(error))
             return
-        if found and found != self._notices:
+        if found and found != self.one_place_problems:
             self._log.warning("rooms_in_one_place", reason="; ".join(found))
-        self._notices = found
+        self.one_place_problems = found
 
     def _report(self) -> None:
         rule, owned, progress = self._rule, self._owned, self._progress()
@@ -266,13 +262,21 @@ class RoomKeeper:
             reported_ms=time.time_ns() // 1_000_000,
             auto_term=0 if before is None else before.auto_term,
             compare_owed=owes,
-            notices=(*self._notices, *self._unmirrored),
+            notices=(*(self.one_place_problems or ()), *self._not_waited_notices()),
             lost_room="" if before is None else before.lost_room,
             lost_ms=0 if before is None else before.lost_ms,
             log_ends=self._log_ends(progress),
         )
         write_advice(owned.storage, owned.layout, path, report)
         self.own = report
+
+    def _not_waited_notices(self) -> Iterator[str]:
+        waits_s = None if self._rule.mirror is None else self._rule.mirror.first_s
+        for name in self.not_waited_for:
+            yield (
+                f"room {name} is silent or not ready for {waits_s or 0.0:.0f} s: rows are read "
+                "before it has copies of them"
+            )
 
     def _log_ends(self, progress: RoomProgress) -> dict[str, int]:
         """Log ends that were read since the report before, where copies are compared with them."""
@@ -283,6 +287,18 @@ class RoomKeeper:
         return {
             log_name(one.topic, one.partition): each.high_watermark for one, each in bounds.items()
         }
+
+    def gauges(self) -> dict[str, dict[tuple[str, ...], float]]:
+        """What this driver says of copies of its rows; of what is not known, nothing."""
+        found: dict[str, dict[tuple[str, ...], float]] = {}
+        if self.one_place_problems is not None:
+            found[metrics.ROOMS_IN_ONE_PLACE.name] = {(): float(bool(self.one_place_problems))}
+        mirror = self._rule.mirror
+        if mirror is not None and mirror.first:
+            found[metrics.ROOM_NOT_WAITED_FOR.name] = {
+                (name,): float(name in self.not_waited_for) for name in self._rule.others
+            }
+        return found
 
     def _give_way(self) -> None:
         """Leave to a room that is ready and has rows, when this driver cannot work."""
@@ -392,12 +408,14 @@ class RouteRooms:
         reports = [] if standby.report is None else [standby.report]
         found: dict[str, dict[tuple[str, ...], float]] = {}
         if keeper is not None and keeper.own is not None:
-            reports = [keeper.own, *keeper.others.values()]
-            found[metrics.ROOMS_IN_ONE_PLACE.name] = {(): float(bool(keeper.own.notices))}
+            # Where the table is copied, so are reports.
+            others = () if standby.rule.copied else keeper.others.values()
+            reports = [keeper.own, *others]
+            found |= keeper.gauges()
             if keeper.drill is not None:
                 found[metrics.LAST_DRILL.name] = {(): keeper.drill.ended_ms / 1000}
         # A standby says of itself alone.
-        rooms = () if keeper is None else standby.rule.names
+        rooms = () if keeper is None or standby.rule.copied else standby.rule.names
         ready: dict[tuple[str, ...], float] = {(name,): 0.0 for name in rooms}
         found[metrics.ROOM_READY.name] = ready | {(e.room,): float(e.ready) for e in reports}
         found |= _mirror_gauges(reports)

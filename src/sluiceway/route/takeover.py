@@ -355,7 +355,10 @@ def _refuse_unadopted(config: RouteConfig, log: LedgerLog, fold: Fold) -> None:
             return
         # With a ledger of its own here, the copy that comes later could not be adopted.
         text = f"no copy of the table of room {rule.home} is here yet"
-        hint = f"start the job in room {rule.home}, and see that its table is copied"
+        hint = (
+            f"start the job in room {rule.home}, and see that its table is copied; if that room is "
+            f"lost with its table, write `home: {rule.room}`: the job begins here"
+        )
     elif (holder := fold.fence.site or rule.home) != rule.room:
         text = f"this is a copy of the table of room {holder}, and it was not adopted"
     else:

@@ -134,6 +134,14 @@ ALERTS: tuple[Alert, ...] = (
         "Ask `sluiceway status JOB`: it names the topic and the setting that has to change.",
     ),
     Alert(
+        "RoomNotWaitedFor",
+        f"max by ({_ROUTE}, room) ({metrics.ROOM_NOT_WAITED_FOR.full_name}) == 1",
+        "0m",
+        Severity.TICKET,
+        f"{_HERE}: rows are read before room {{{{ $labels.room }}}} has copies of them",
+        "Look why that room is silent or not ready: `sluiceway status JOB`, its mirror and driver.",
+    ),
+    Alert(
         "NeedsConfirmation",
         f"max by ({_ROUTE}, room) ({metrics.ROOM_NEEDS_CONFIRMATION.full_name}) == 1",
         "0m",

@@ -64,4 +64,5 @@ class CopiedTopics:
 
         Raises:
             SourceUnavailableError: It is not known whether they have ended.
+            UnhealthyEnvironmentError: This login may not end them.
         """

@@ -1,11 +1,13 @@
-"""What `status` says of a lost room whose rows announcements wait for."""
+"""What `status` says of rooms: who has a route, who could take over, what waits."""
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sluiceway.audit.rooms import observed_rooms
 from sluiceway.jobfile.compile.room_rule import MirrorRule, RoomRule
+from sluiceway.ledger.generations import Generation, claim_generation
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.lease import Lease
 from sluiceway.ledger.room_files import GivenUpRoom, RoomReport, write_advice
@@ -50,3 +52,38 @@ def test_a_lost_room_is_named_with_the_commands_until_it_is_given_up(tmp_path: P
     given = GivenUpRoom("a", 7, drained=True, operator="ann", reason="")
     write_advice(storage, layout, layout.given_up, given)
     assert said() == []
+
+
+def test_a_standby_is_ready_only_while_it_reports(tmp_path: Path) -> None:
+    storage, layout = LocalStorage(), LedgerLayout(str(tmp_path), "orders")
+
+    def said(**changes: Any) -> str:
+        now_ms = time.time_ns() // 1_000_000
+        report = replace(TOOK_OVER, room="a", holds=False, reported_ms=now_ms)
+        write_advice(storage, layout, layout.room("a"), replace(report, **changes))
+        return observed_rooms(storage, layout, RULE, LEASE).lines()[0].partition("; standby: ")[2]
+
+    assert said() == "a ready"
+    assert said(ready=False, reasons=("no task slots",)) == "a not ready"
+    assert said(reported_ms=1_000) == "a silent"
+
+
+def test_a_copied_report_of_another_room_says_nothing(tmp_path: Path) -> None:
+    storage, layout = LocalStorage(), LedgerLayout(str(tmp_path), "orders")
+    rule = replace(RULE, mirror=None, copied=True)
+    now_ms = time.time_ns() // 1_000_000
+    old = replace(TOOK_OVER, room="a", reported_ms=now_ms, digest="other", notices=("old",))
+    write_advice(storage, layout, layout.room("a"), old)
+    assert observed_rooms(storage, layout, rule, None).lines()[0].startswith("no room has it yet; ")
+    storage.make_folders(layout.stage)
+    claim = Generation(1, 5, "h", "b", "o@h", "a test", ("room_down",))
+    assert claim_generation(storage, layout, claim) == claim
+    seen = observed_rooms(storage, layout, rule, None)
+    assert seen.lines()[0].startswith("room b has it; home a, here b; another room has to adopt")
+    assert seen.attention(now_ms) == []
+
+
+def test_a_lease_from_before_the_job_had_rooms_is_the_home_rooms(tmp_path: Path) -> None:
+    layout = LedgerLayout(str(tmp_path), "orders")
+    seen = observed_rooms(LocalStorage(), layout, RULE, replace(LEASE, room=""))
+    assert seen.holder == "a"

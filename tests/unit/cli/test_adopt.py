@@ -1,5 +1,6 @@
 """`adopt` asks for what only an operator can know, and is refused where it makes no sense."""
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -103,3 +104,34 @@ def test_copies_of_all_routes_are_waited_for_once(monkeypatch: pytest.MonkeyPatc
     assert "no slot of the copy" in str(slots[2])
     adopt.adopt_routes(routes[2:], None, None, OutputFormat.JSON)
     assert done.count("wait") == 1
+
+
+@pytest.mark.parametrize(
+    ("denied", "says", "code"),
+    [
+        (True, "", 0),
+        (None, "not checked: whether the store keeps copiers out", 0),
+        (False, "the bucket's policy does not deny `s3:ReplicateObject`", 1),
+    ],
+)
+def test_plan_says_what_is_known_of_copiers_that_the_store_keeps_out(
+    job: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    denied: bool | None,  # noqa: FBT001
+    says: str,
+    code: int,
+) -> None:
+    place = cast("Any", SimpleNamespace(layout=SimpleNamespace(table_root="s3a://lake/orders")))
+    cut = cast("Any", SimpleNamespace(kept=SimpleNamespace(next_seq=4), slots=1, to_place=[]))
+    cut.to_move = []
+    plan = adopt_table.AdoptPlan(place, 1, cut=cut, copies_denied=denied)
+    monkeypatch.setattr(adopt, "adopt_routes", lambda *asked: [(plan, -1)])
+    arguments = ["adopt", str(job), "--room", "b", "--dry-run"]
+    assert run_command(arguments) == code
+    shown = capsys.readouterr().out
+    assert says in shown
+    assert ("not checked" in shown, "does not deny" in shown) == (denied is None, denied is False)
+    assert run_command([*arguments, "-o", "json"]) == code
+    (route,) = json.loads(capsys.readouterr().out)["routes"]
+    assert route["copies_denied"] is denied

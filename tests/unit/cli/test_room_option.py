@@ -1,5 +1,7 @@
 """The option `--room`, which each command with a job file has."""
 
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -96,6 +98,59 @@ def test_validate_reads_references_of_the_own_room_or_of_all(
     assert f"{job}:15:55" in capsys.readouterr().err
     assert run_command(["status", job]) == 2
     assert "error[SW480]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        (
+            "",
+            "home a, b: one cluster spans them, one table spans them; a standby takes over when "
+            "an operator confirms it",
+        ),
+        ("  switch: auto\n", "one table spans them; a standby takes over by itself"),
+        (
+            "  queue: mirrored\n  mirror: {copies: exactly_once}\n",
+            "home a, b: the other room has copies of the topics, with other offsets, one table",
+        ),
+        ("  queue: linked\n", "copies of the topics, with their offsets, one table spans them"),
+        ("  storage: copied\n", "each has a copy of the table; another room continues by"),
+    ],
+)
+def test_validate_names_the_rooms_and_what_only_a_room_can_check(
+    job: str, capsys: pytest.CaptureFixture[str], keys: str, says: str
+) -> None:
+    text = Path(job).read_text().replace("  home: a\n", f"  home: a\n{keys}")
+    if "copied" in keys:
+        text = text.replace("  a: {", "  a: {location: /a, ").replace(
+            "  b: {", "  b: {location: /b, "
+        )
+    Path(job).write_text(text)
+    assert run_command(["validate", job]) == 0
+    shown = capsys.readouterr().out
+    assert says in shown
+    assert "\nnot read    references of room b: `" in shown
+    assert "\nnot checked addresses, topics and table of each room: `" in shown
+    for_copies = "a whole slot of the copy" in shown
+    for_replicas = "replicas of each row in two rooms" in shown
+    for_positions = "a resume position of each source partition" in shown
+    is_copied, is_stretched = "copied" in keys, "queue" not in keys and "copied" not in keys
+    found = (for_copies, for_replicas, for_positions)
+    assert found == (is_copied, is_stretched, "queue" in keys)
+    assert run_command(["validate", job, "-o", "json"]) == 0
+    rooms = json.loads(capsys.readouterr().out)["rooms"]
+    assert (rooms["home"], rooms["names"], rooms["references_read"]) == ("a", ["a", "b"], ["a"])
+
+
+def test_validate_of_all_rooms_leaves_no_reference_unread(
+    job: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path(job).write_text(re.sub(r"\$\{[^}]+\}", "kb:9092", Path(job).read_text()))
+    for options in (["--room", "all"], []):
+        assert run_command(["validate", job, *options]) == 0
+        assert "not read" not in capsys.readouterr().out
+        OWN_ROOM.set("")
+        monkeypatch.setenv("SLUICEWAY_ROOM", "all")
 
 
 def test_a_driver_on_a_cluster_gets_its_room_with_the_job(job: str) -> None:

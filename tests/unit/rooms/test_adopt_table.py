@@ -250,7 +250,8 @@ def test_a_store_that_lets_a_copier_bring_more_is_refused(
             refuse_changing(plan)
     else:
         refuse_changing(plan)
-    assert asked == [str(room.root)]
+    assert plan.copies_denied is denied
+    assert asked == [str(room.root)] * 2
 
 
 def test_a_room_does_not_adopt_what_it_wrote_itself(table: RoomTable, room: RoomB) -> None:

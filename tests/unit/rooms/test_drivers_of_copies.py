@@ -148,10 +148,12 @@ def test_a_room_that_is_not_the_home_begins_no_ledger_of_its_own(
 ) -> None:
     rooms = Rooms(tmp_path, monkeypatch)
     with (
-        pytest.raises(LedgerMismatchError, match="no copy of the table of room a is here yet"),
+        pytest.raises(LedgerMismatchError, match="no copy of the table of room a is here") as no,
         rooms.session("b"),
     ):
         pass
+    # That room may be lost for good, before anything was copied.
+    assert "if that room is lost with its table, write `home: b`" in str(no.value.hint)
     assert not Path(rooms.layout("b").record(0)).exists()
 
 

@@ -1,5 +1,6 @@
 """A room whose queue has copies: what it does before its fence, and right after it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from sluiceway.errors import (
     RoomNotReadyError,
     RunnerLostError,
     StorageUnavailableError,
+    UnhealthyEnvironmentError,
 )
 from sluiceway.jobfile.compile.room_rule import MirrorRule, RoomRule
 from sluiceway.ledger.lease import Lease
@@ -29,7 +31,12 @@ from sluiceway.ledger.snapshot import load_snapshot, write_side_file
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.observe.log import stderr_log
 from sluiceway.rooms import copy_reader, standby
-from sluiceway.rooms.positions import CopiedLog, PositionMethod, ResumePosition
+from sluiceway.rooms.positions import (
+    CopiedLog,
+    PositionMethod,
+    ResumePosition,
+    refused_position,
+)
 from sluiceway.rooms.resume import OriginFinder
 from sluiceway.rooms.standby import StandbyParts, StandbyRoom
 from sluiceway.schedule.planner import plan_splits
@@ -113,6 +120,22 @@ def test_the_source_moves_right_after_the_fence(rooms: Rooms) -> None:
     # The row at offset 57 of the copy is the last one in the table.
     assert (known.end, known.tail) == (58, tail_before(range(20)))
     assert rooms.copies.ended == ["mm"]
+
+
+def test_a_mirror_whose_transactions_may_not_be_ended_stops_no_switch(
+    rooms: Rooms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They end by their own time-out; until then they hide the copy's last rows."""
+
+    def refused(ids: Sequence[str]) -> None:
+        tried.extend(ids)
+        raise UnhealthyEnvironmentError("no Write", where=f"transactional id {ids[0]}")
+
+    tried: list[str] = []
+    monkeypatch.setattr(rooms.copies, "end_transactions", refused)
+    writer = rooms.switch(rooms.standby(replace(MIRROR, transactional_ids=("mm-0", "mm-1"))))
+    assert tried == ["mm-0", "mm-1"]
+    assert writer.fold.sources["orders", 0].end == 58
 
 
 def test_no_other_room_begins_where_the_home_has_only_fenced(rooms: Rooms, tmp_path: Path) -> None:
@@ -393,6 +416,30 @@ def test_a_log_that_was_cut_after_it_was_copied_halts_the_route(
     made_again = replace(described, identity=replace(described.identity, topic_id="t9"))
     view = replace(view, by_topic={"orders": (made_again,)})
     assert again._cut_logs(rooms.log, fold, view) == ()
+
+
+def test_a_copy_that_contradicts_its_log_halts_the_route_until_an_operator_decides(
+    rooms: Rooms,
+) -> None:
+    def unreadable(rule: MirrorRule, log: CopiedLog) -> ResumePosition:
+        return replace(refused_position(log, "offset 9: no offset"), halts=True)
+
+    room = rooms.standby(NAMED, unreadable)
+    with pytest.raises(OffsetsLostError, match="offset 9: no offset"):
+        room.wait_until_ours(rooms.log, lambda _: None)
+    assert room.report is not None
+    assert (room.report.ready, len(room.report.reasons)) == (False, 1)
+    with pytest.raises(OffsetsLostError, match="offset 9: no offset"):
+        rooms.standby(NAMED, unreadable)._take(rooms.log, None, force=True, auto=False)
+    asked = SwitchRequest(
+        *("i", "b", 1, "ann", "a test"),
+        now=True,
+        force=False,
+        requested_ms=1,
+        by_hand=(HandPosition("orders", 0, 30, "gap"),),
+    )
+    write_advice(rooms.log.storage, rooms.log.layout, rooms.log.layout.switch, asked)
+    assert rooms.standby(NAMED, unreadable).wait_until_ours(rooms.log, lambda _: None) is None
 
 
 def test_a_driver_that_fails_early_forgets_nothing_of_its_room(

@@ -180,12 +180,15 @@ def test_a_room_that_is_silent_or_not_ready_is_waited_for_no_longer_than_is_said
     assert copied(30.9, counter=1) == {"orders/0": 7}
     assert copied(31.0, counter=1) is None
     assert "room b is silent or not ready for 30 s" in kept.own().notices[0]
+    assert kept.keeper.gauges() == {"room_not_waited_for": {("b",): 1.0}}
     assert copied(40.0, counter=2) == {"orders/0": 7}
     assert kept.own().notices == ()
+    assert kept.keeper.gauges() == {"room_not_waited_for": {("b",): 0.0}}
     # A room that says all the time that it cannot work is no better than a silent one.
     assert copied(69.0, counter=3, ready=False) == {"orders/0": 7}
     assert copied(70.0, counter=4, ready=False) is None
-    assert kept.lines.getvalue().count("rooms_in_one_place") == 2
+    assert kept.lines.getvalue().count("room_not_waited_for") == 2
+    assert "rooms_in_one_place" not in kept.lines.getvalue()
     kept.keeper._rule = replace(RULE, mirror=mirror)
     assert copied(999.0, counter=4) == {"orders/0": 7}
 
@@ -224,10 +227,13 @@ def test_files_that_differ_are_logged_once(kept: Kept) -> None:
 
 def test_rows_in_one_room_only_are_logged_and_reported(kept: Kept) -> None:
     kept.problems = ("orders: min.insync.replicas is 1",)
+    # Before the source has answered, nothing is said of it.
+    assert kept.keeper.gauges() == {}
     for _ in range(2):
         kept.keeper._checked_at = float("-inf")
         kept.look()
     assert kept.own().notices == kept.problems
+    assert kept.keeper.gauges() == {"rooms_in_one_place": {(): 1.0}}
     assert kept.lines.getvalue().count("rooms_in_one_place") == 1
 
 
@@ -261,6 +267,18 @@ def test_a_session_has_what_its_rooms_wait_for(
     assert held.readiness.lost_before_us() == 7000
     # Only the home room waits: after its loss nothing is copied there.
     assert (context.copied is not None) is waits
+
+
+@pytest.mark.parametrize("copied", [True, False])
+def test_metrics_say_nothing_of_a_room_whose_reports_are_only_copied(
+    kept: Kept, *, copied: bool
+) -> None:
+    kept.other()
+    kept.look()
+    standby = cast("Any", SimpleNamespace(report=None, rule=replace(RULE, copied=copied)))
+    rooms = RouteRooms(cast("Any", None), standby, _keeper=kept.keeper)
+    ready = rooms.gauges()["room_ready"]
+    assert ready == ({("a",): 1.0} if copied else {("a",): 1.0, ("b",): 0.0})
 
 
 def test_a_plan_ends_where_the_copies_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,8 +79,9 @@ def place(tmp_path: Path) -> Place:
 
 def test_only_the_home_room_begins_a_route(tmp_path: Path) -> None:
     empty = Place(new_log(tmp_path), SmallSource(LogBounds(0, 10, 10)))
-    with pytest.raises(LeaseHeldError, match="its home is room a"):
+    with pytest.raises(LeaseHeldError, match="its home is room a") as no:
         empty.wait(empty.standby())
+    assert "if that room is lost, write `home: b`" in str(no.value.hint)
     assert empty.wait(empty.standby(room="a")) is None
 
 

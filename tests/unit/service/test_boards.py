@@ -152,7 +152,7 @@ def test_alerts_are_those_of_the_design_each_with_a_situation_and_a_paragraph() 
     assert names == [
         *("StaleCommit", "Lag", "LagGrowing", "PartitionsLeftOut", "DirtyRate"),
         *("PartitionOverdue", "EpochFailing", "FollowerBehind"),
-        *("RoomNotReady", "RoomsInOnePlace", "NeedsConfirmation"),
+        *("RoomNotReady", "RoomsInOnePlace", "RoomNotWaitedFor", "NeedsConfirmation"),
         *("MirrorInexact", "MirrorLag", "MirrorRepeats", "TwoGenerations", "DrillOld"),
         *("RestartLoop", "NoData"),
     ]

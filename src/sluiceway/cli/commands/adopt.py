@@ -84,7 +84,11 @@ def adopt(  # noqa: PLR0913, PLR0917 - the command's options
     else:
         for config, one in zip(chosen, found, strict=True):
             sys.stdout.write(_text(config.route, one, dry_run=dry_run))
-    raise_code(found, lambda one: int(dry_run and bool(one[0].gaps) and not accept_gap))
+
+    def is_refused(plan: "AdoptPlan") -> bool:
+        return (bool(plan.gaps) and not accept_gap) or plan.copies_denied is False
+
+    raise_code(found, lambda one: int(dry_run and is_refused(one[0])))
 
 
 def adopt_routes(
@@ -170,6 +174,7 @@ def _as_json(found: "Adopted") -> dict[str, Any]:
         "slots_cut": None if cut is None else cut.slots,
         "placed": [] if cut is None else [file.final for file in cut.to_place],
         "moved": [] if cut is None else cut.to_move,
+        "copies_denied": plan.copies_denied,
         "ranges": [
             {
                 "topic": each.partition.topic,
@@ -195,6 +200,13 @@ def _text(route: str, found: "Adopted | SluicewayError", *, dry_run: bool) -> st
         f"  {len(cut.to_place)} staged files get their final names, "
         f"{len(cut.to_move)} files are moved aside",
     ]
+    if plan.copies_denied is None:
+        lines.append(
+            "  not checked: whether the store keeps copiers out. It has no rules for that, or this "
+            f"login cannot read them. See that nothing is copied to {plan.place.layout.table_root}"
+        )
+    if plan.copies_denied is False:
+        lines.append("  the bucket's policy does not deny `s3:ReplicateObject`: it is refused")
     for each in plan.ranges:
         rest = f", known to {each.known_end}" if each.known_end > each.start else ""
         lost = "" if each.lost is None else f"; LOST below {each.lost}"

@@ -90,7 +90,8 @@ def _route_as_json(route: "ObservedRoute", fill: "Fill") -> dict[str, Any]:
     told["left_out"] = {name: fill({"message": why})["message"] for name, why in left_out}
     told["attention"] = [fill({"message": each})["message"] for each in route.attention]
     if route.rooms is not None:
-        told["rooms"] = asdict(route.rooms)
+        now_ms = time.time_ns() // 1_000_000
+        told["rooms"] = {**asdict(route.rooms), "standbys": route.rooms.standbys(now_ms)}
     if route.upstream is not None:
         told["upstream"] = asdict(route.upstream)
     return {**first, **told, "driver": route.driver, "ok": route.is_well}

@@ -11,6 +11,7 @@ from sluiceway.cli.views.file_forecast import file_forecast
 from sluiceway.cli.views.job_summary import (
     late_table_summary,
     null_warnings,
+    rooms_summary,
     subject_summary,
     summary_for_people,
 )
@@ -47,6 +48,7 @@ def _summary(file: str, spec: "JobSpec") -> dict[str, Any]:
         "ok": True,
         "file": file,
         **job,
+        "rooms": rooms_summary(spec),
         "routes": [_route_summary(route) for route in spec.routes],
     }
 

@@ -1,8 +1,10 @@
 """A valid job file in a few lines for people: for `validate`."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from sluiceway.audit.format_times import moment
+from sluiceway.cli.room_option import names_all_rooms
 from sluiceway.cli.views.file_forecast import file_forecast
 from sluiceway.jobfile.blocks.event_time import (
     DEFAULT_ARCHIVE_WINDOW_MS,
@@ -43,6 +45,8 @@ def summary_for_people(file: str, spec: "JobSpec") -> str:
     ]
     if len(spec.routes) > 1:
         lines.append(_line("routes", f"{len(spec.routes)}, {commits}"))
+    if (rooms := rooms_summary(spec)) is not None:
+        lines.extend(_line(name, text) for name, text in _room_lines(rooms))
     if (told := spec.routes[0].lineage) is not None:
         lines.append(_line("lineage", _lineage(told)))
     for route in spec.routes:
@@ -72,6 +76,52 @@ def _route_lines(route: "RouteSpec", commits: str) -> list[str]:
     }
     lines = [_line(name, text) for name, text in rows.items() if text is not None]
     return [*lines, *(_line("warning", text) for text in null_warnings(route))]
+
+
+def rooms_summary(spec: "JobSpec") -> dict[str, Any] | None:
+    """The rooms of a job, and what only a running room can check; None without rooms."""
+    rooms = spec.routes[0].rooms
+    if rooms is None:
+        return None
+    read = list(rooms.names) if names_all_rooms() else [spec.routes[0].room or rooms.home]
+    found = {"addresses, topics and table of each room": "`sluiceway doctor JOB --room ROOM`"}
+    if rooms.storage == "copied":
+        found["a whole slot of the copy, a stopped copier"] = "`sluiceway adopt JOB --dry-run`"
+    elif rooms.queue == "stretched":
+        found["replicas of each row in two rooms"] = "the driver, every five minutes"
+    else:
+        found["a resume position of each source partition"] = "the standby, every 30 s"
+        found["what makes the copies exact"] = "`sluiceway doctor JOB --room ROOM`"
+    return {
+        "home": rooms.home,
+        "names": list(rooms.names),
+        "switch": rooms.switch,
+        "queue": rooms.queue,
+        "storage": rooms.storage,
+        "references_read": read,
+        "not_checked": found,
+    }
+
+
+def _room_lines(rooms: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    others = ", ".join(name for name in rooms["names"] if name != rooms["home"])
+    queue = {
+        "stretched": "one cluster spans them",
+        "linked": "the other room has copies of the topics, with their offsets",
+        "mirrored": "the other room has copies of the topics, with other offsets",
+    }[rooms["queue"]]
+    table, how = "one table spans them", "a standby takes over when an operator confirms it"
+    if rooms["switch"] == "auto":
+        how = "a standby takes over by itself"
+    if rooms["storage"] == "copied":
+        table = "each has a copy of the table"
+        how = "another room continues by `sluiceway adopt JOB`"
+    yield "rooms", f"home {rooms['home']}, {others}: {queue}, {table}; {how}"
+    unread = ", ".join(name for name in rooms["names"] if name not in rooms["references_read"])
+    if unread:
+        yield "not read", f"references of room {unread}: `sluiceway validate JOB --room all`"
+    for what, by in rooms["not_checked"].items():
+        yield "not checked", f"{what}: {by}"
 
 
 def null_warnings(route: "RouteSpec") -> list[str]:

@@ -399,7 +399,8 @@ class KafkaSourceClient(SourceClient):
                 producer = Producer(settings | {"transactional.id": each})
                 producer.init_transactions(self._timeout_s)
             except KafkaException as failure:
-                raise request_failure(kafka_error(failure), self._trouble, each) from failure
+                where = f"transactional id {each}"
+                raise request_failure(kafka_error(failure), self._trouble, where) from failure
 
     def close(self) -> None:
         """Release connections. Safe to repeat."""

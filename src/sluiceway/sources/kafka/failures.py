@@ -30,7 +30,16 @@ _REFUSED_LOGIN: Final = frozenset(
 )
 _UNANSWERED: Final = frozenset({"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE"})
 _UNKNOWN_TOPIC: Final = frozenset({"UNKNOWN_TOPIC_OR_PART", "TOPIC_EXCEPTION", "_UNKNOWN_TOPIC"})
-_NOT_ALLOWED: Final = frozenset({"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"})
+_GROUP: Final = "GROUP_AUTHORIZATION_FAILED"
+_NOT_ALLOWED: Final = {
+    "TOPIC_AUTHORIZATION_FAILED": "Describe, DescribeConfigs and Read on topics that it reads, "
+    "Describe and Write on topics that it writes",
+    _GROUP: "Read on the group",
+    "CLUSTER_AUTHORIZATION_FAILED": "Describe on the cluster",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "Write on the id, or remove it from "
+    "`rooms.mirror.transactional_ids`",
+}
+"""Error of an access rule that is missing -> what the login has to be allowed."""
 # The library goes on by itself. The group's errors do not matter: none is ever joined.
 _LIBRARY_RETRIES: Final = frozenset(
     {
@@ -41,7 +50,7 @@ _LIBRARY_RETRIES: Final = frozenset(
         "_WAIT_COORD",
         "COORDINATOR_NOT_AVAILABLE",
         "COORDINATOR_LOAD_IN_PROGRESS",
-        "GROUP_AUTHORIZATION_FAILED",
+        _GROUP,
         "LEADER_NOT_AVAILABLE",
         "NOT_COORDINATOR",
         "NOT_LEADER_FOR_PARTITION",
@@ -113,14 +122,14 @@ def is_retried_by_library(error: KafkaError) -> bool:
 
 def task_failure(error: KafkaError, where: str) -> SluicewayError:
     """Build what a task raises for an error event that is not about a lost offset."""
-    if error.name() in _NOT_ALLOWED:
+    if error.name() in _NOT_ALLOWED and error.name() != _GROUP:
         return not_allowed(error, where)
     return TaskFailedError(f"reading failed: {error.name()}, {error.str()}", where=where)
 
 
 def request_failure(error: KafkaError, trouble: BrokerTrouble, where: str) -> SluicewayError:
     """Build what the driver raises for a request that failed or was not answered."""
-    if error.name() in _NOT_ALLOWED or error.name() == "GROUP_AUTHORIZATION_FAILED":
+    if error.name() in _NOT_ALLOWED:
         return not_allowed(error, where)
     if error.name() in _REFUSED_LOGIN:
         return login_refused(error.str(), where)
@@ -135,7 +144,7 @@ def not_allowed(error: KafkaError, where: str) -> UnhealthyEnvironmentError:
     return UnhealthyEnvironmentError(
         f"the broker refused it: {error.name()}",
         where=where,
-        hint="give the user Read and Describe on the topic, and Read on the reported group",
+        hint=f"allow the user of this connection {_NOT_ALLOWED[error.name()]}",
     )
 
 
