@@ -9,7 +9,7 @@ bench-quick: $(STAMP) #: Ours and Flink on one topic, standard events, two round
 
 bench-all: $(STAMP) #: The same in three rounds with all kinds of events, and Spark on files; hours
 	@$(COMPARE) --rounds 3 --workloads all --engines ours,flink,spark --results bench/results/compare.jsonl
-	@$(BIN)/python -m bench.plot bench/results/compare.jsonl docs/benchmarks.svg
+	@$(BIN)/python -m bench.plot bench/results/compare.jsonl docs/contributors/benchmarks.svg
 
 bench-formats: $(STAMP) #: JSON, Debezium, Avro, Protobuf, CSV with the native module, in turn with Flink: SMALL=4000000 LARGE=12000000 ROUNDS=3
 	@$(BIN)/python -m bench.formats --small $(or $(SMALL),4000000) --large $(or $(LARGE),12000000) \

@@ -1,6 +1,6 @@
 """Draws the latest figures of each workload as an SVG: CPU a record, and records a second.
 
-`python -m bench.plot bench/results/compare.jsonl docs/benchmarks.svg`
+`python -m bench.plot bench/results/compare.jsonl docs/contributors/benchmarks.svg`
 """
 
 import argparse

@@ -43,9 +43,7 @@ def test_protocol_without_a_rule_is_caught_with_a_trace(mutant: Mutant) -> None:
     assert len(verdict.trace) == verdict.depth > 3
 
 
-@pytest.mark.parametrize(
-    "bounds", sorted({mutant.bounds for mutant in MUTANTS}, key=repr), ids=repr
-)
+@pytest.mark.parametrize("bounds", _BOUNDS, ids=repr)
 def test_protocol_in_the_bounds_of_a_mutant_holds_with_the_rule(bounds: Bounds) -> None:
     verdict = check_model(bounds, None, lean=True, live=False, limits=_FEW)
 

@@ -1,8 +1,6 @@
 """Hours that wait for audited counts, on real Kafka and a real metastore, with tasks in threads."""
 
 import json
-import time
-from collections.abc import Callable
 from datetime import datetime
 
 from sluiceway.audit.partition_states import ObservedCounts
@@ -15,8 +13,8 @@ from tools.lab_fixture import TopicFactory
 from tools.route_faults import NewRun, live
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
+from tools.waiting import wait_for
 
-PATIENCE_S = 240.0
 EVENT_TIME = "{field: ts, unit: ms, out_of_orderness: 0s, idle_after: 20s}"
 
 
@@ -47,13 +45,6 @@ def late_rows(run: RouteRun) -> int:
     """All rows that were late."""
     bodies = [each.body for each in run.records()]
     return sum(body.late_rows.total for body in bodies if isinstance(body, DataRecord))
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.1)
 
 
 def test_hour_waits_for_the_rows_that_were_counted_from_one_driver_to_the_next(

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from tools.route_faults import NewRun
 from tools.route_runs import RouteRun
 from tools.test_plan import slow_after
 from tools.topic_writer import TopicWriter
+from tools.waiting import wait_for
 
 PATIENCE_S = 240.0
 COLUMNS = "_partition, _offset, id, ts, city, amount, _topic, _timestamp"
@@ -70,13 +70,6 @@ def compact(
         text=True,
         check=False,
     )
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.1)
 
 
 def kinds(run: RouteRun) -> list[RecordType]:

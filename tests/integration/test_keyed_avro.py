@@ -12,7 +12,6 @@ from tools.registry_server import Registry, registry_server
 
 COLUMNS = f"""{KEYED_COLUMNS}
     - {{name: at, type: timestamp, timezone: UTC}}"""
-META_LOG = "{partition: _partition, offset: _offset}"
 
 
 def _job(

@@ -19,9 +19,10 @@ from tools.independent_ledger import ledger_faults
 from tools.route_faults import NewRun
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
+from tools.waiting import wait_for
 
 from .test_late_rows import aside, in_table
-from .test_route_readiness import Running, announced, prefix, row, wait_for
+from .test_route_readiness import Running, announced, prefix, row
 
 pytestmark = pytest.mark.slow
 

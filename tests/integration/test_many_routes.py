@@ -1,11 +1,8 @@
 """Many routes in one job on a real broker and metastore; tasks run in threads, without Spark."""
 
 import json
-import threading
-import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,7 +11,6 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicP
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from sluiceway.cli.app import run_command
-from sluiceway.driver.stop import StopSignal
 from sluiceway.errors import (
     JobFileError,
     OffsetsLostError,
@@ -26,8 +22,9 @@ from sluiceway.ledger.records import PinnedPartition, SourcesRecord
 from tools.job_files import event, write_routes
 from tools.lab_fixture import TopicFactory
 from tools.raw_metastore import raw_client
-from tools.route_runs import RouteRun
+from tools.route_runs import RouteRun, running
 from tools.topic_writer import TopicWriter
+from tools.waiting import wait_for
 
 TIMEOUT_S = 120.0
 
@@ -90,34 +87,6 @@ def commit_offsets(admin: AdminClient, offsets: ConsumerGroupTopicPartitions) ->
         return True
 
     wait_for(committed)
-
-
-@contextmanager
-def running(run: RouteRun) -> Iterator[list[BaseException]]:
-    """The job runs beside the block; what ended it, if anything, is in the list afterwards."""
-    stop, ended = StopSignal(), list[BaseException]()
-
-    def drive() -> None:
-        try:
-            run.run_until(stop)
-        except BaseException as error:  # noqa: BLE001 - handed to the test
-            ended.append(error)
-
-    driver = threading.Thread(target=drive)
-    driver.start()
-    try:
-        yield ended
-    finally:
-        stop.ask()
-        driver.join(TIMEOUT_S)
-        assert not driver.is_alive()
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
 
 
 def offsets(run: RouteRun) -> list[object]:

@@ -1,7 +1,6 @@
 """A partition of a real Hive table moves while its route runs; readers follow it."""
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from tools.job_files import event
 from tools.route_faults import NewRun
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
+from tools.waiting import wait_for
 
 PATIENCE_S = 120.0
 
@@ -81,13 +81,6 @@ def merge(place: RecordQueue, folder: str, live: Sequence[FileRecord]) -> list[F
 
 def first_partition(fold: Fold) -> str:
     return min(fold.partitions)
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.05)
 
 
 def test_partition_moves_is_announced_and_let_go_while_its_route_runs(

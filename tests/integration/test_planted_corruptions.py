@@ -7,7 +7,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from sluiceway.audit.run_verify import verify_job
+from sluiceway.audit.run_verify import verify_route
 from tools import independent_reader as reader
 from tools.corruption import Corruption
 from tools.file_corruptions import FILE_CORRUPTIONS
@@ -106,7 +106,7 @@ def rows(job: JobFile, bootstrap_servers: str) -> list[reader.BrokerRecord]:
 
 
 def _verified(job: JobFile, *, deep: bool) -> set[str]:
-    report = verify_job(job.spec, deep=deep)
+    report = verify_route(job.route, deep=deep)
     kinds = {problem.kind for problem in report.problems}
     return kinds | ({"foreign"} if report.foreign and not kinds else set())
 

@@ -1,8 +1,6 @@
 """Receivers of announcements that are away: what waits is told, then told once and in order."""
 
 import json
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,8 +15,8 @@ from tools.receiving import BrokerGate, HookServer, broker_gate, hook_server, to
 from tools.route_faults import NewRun, live
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
+from tools.waiting import wait_for
 
-PATIENCE_S = 240.0
 EIGHT_MS = 1_795_161_600_000
 HOUR_MS = 3_600_000
 TIMES = "{field: ts, unit: ms, out_of_orderness: 0s, idle_after: 30d}"
@@ -76,13 +74,6 @@ def hours(keys: list[str]) -> list[str]:
 def write(writer: TopicWriter, topic: str, hour: int) -> None:
     """A row of an hour; it closes all before."""
     writer.write(topic, [event(0, ts_ms=EIGHT_MS + (hour - 8) * HOUR_MS)])
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.1)
 
 
 def test_receivers_that_are_down_are_told_all_once_in_order_when_they_are_back(

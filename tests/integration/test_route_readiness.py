@@ -3,7 +3,6 @@
 import json
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +15,7 @@ from sluiceway.ledger.records import DataRecord
 from tools.route_faults import NewRun
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
+from tools.waiting import wait_for
 
 PATIENCE_S = 240.0
 DAY = "2026-11-20T"
@@ -39,14 +39,6 @@ def prefix(hour: int) -> str:
 def announced(run: RouteRun) -> list[ReadyRecord]:
     """All READY records, in order."""
     return [each.body for each in run.records() if isinstance(each.body, ReadyRecord)]
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    """Until it holds."""
-    end = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.1)
 
 
 @dataclass

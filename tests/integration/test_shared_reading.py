@@ -1,15 +1,12 @@
 """Routes of one topic on a real broker and metastore: read once, each exact; tasks in threads."""
 
 import threading
-import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from sluiceway.driver.stop import StopSignal
 from sluiceway.errors import TableNotFoundError
 from sluiceway.sources.contract import SourceBatch, Split, SplitReader
 from sluiceway.sources.registry import SourceAccess, open_reader
@@ -17,10 +14,9 @@ from sluiceway.worker import bundle
 from tools.job_files import event, write_routes
 from tools.lab_fixture import TopicFactory
 from tools.raw_metastore import raw_client
-from tools.route_runs import RouteRun
+from tools.route_runs import RouteRun, running
 from tools.topic_writer import TopicWriter
-
-TIMEOUT_S = 120.0
+from tools.waiting import wait_for
 
 
 class CountedReads:
@@ -108,33 +104,6 @@ def test_topic_is_read_once_for_all_its_tables_and_a_late_one_joins(
     everyone.catch_up()
     assert reads.rows == 1800
     assert_exact(everyone, ["a", "b", "c"], prefix, 500)
-
-
-@contextmanager
-def running(run: RouteRun) -> Iterator[list[BaseException]]:
-    stop, ended = StopSignal(), list[BaseException]()
-
-    def drive() -> None:
-        try:
-            run.run_until(stop)
-        except BaseException as error:  # noqa: BLE001 - handed to the test
-            ended.append(error)
-
-    driver = threading.Thread(target=drive)
-    driver.start()
-    try:
-        yield ended
-    finally:
-        stop.ask()
-        driver.join(TIMEOUT_S)
-        assert not driver.is_alive()
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
 
 
 def rows_of(run: RouteRun, prefix: str, name: str) -> int:

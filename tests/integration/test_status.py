@@ -2,8 +2,7 @@
 
 import json
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
@@ -25,6 +24,7 @@ from tools.lab_fixture import TopicFactory
 from tools.raw_metastore import raw_client
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
+from tools.waiting import wait_for
 
 TIMEOUT_S = 120.0
 
@@ -107,13 +107,6 @@ def get(port: int, path: str) -> tuple[int, dict[str, Any]]:
         return answer.status, json.loads(answer.read())
     finally:
         connection.close()
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
 
 
 def each(body: dict[str, Any], key: str) -> list[Any]:

@@ -3,7 +3,6 @@
 import json
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from tools.change_source import KEYED_COLUMNS, ChangeSource, tell
 from tools.lab_fixture import TopicFactory
 from tools.lake_jobs import LakeJob, write_lake_job
 from tools.registry_server import Registry, registry_server
+from tools.waiting import wait_for
 
 BUCKETS = "[{column: id, transform: 'bucket[2]'}]"
 
@@ -52,13 +52,6 @@ def _told(job: LakeJob) -> tuple[str, ...]:
 def _identifiers(job: LakeJob) -> set[str]:
     schema = job.load().schema()
     return {schema.find_column_name(number) or "" for number in schema.identifier_field_ids}
-
-
-def _wait_for(reached: Callable[[], bool]) -> None:
-    until = time.monotonic() + 180
-    while not reached():
-        assert time.monotonic() < until
-        time.sleep(0.1)
 
 
 @pytest.mark.parametrize("with_schema", [False, True])
@@ -131,8 +124,8 @@ def test_a_route_waits_for_the_first_key(
         source = ChangeSource(3)
         source.change(40)
         tell(bootstrap_servers, topic, source.take())
-        _wait_for(job.ledger_is_there)
-        _wait_for(lambda: len(job.rows("id")) == len(source.wanted()))
+        wait_for(job.ledger_is_there)
+        wait_for(lambda: len(job.rows("id")) == len(source.wanted()))
     finally:
         stop.ask()
         running.join()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.audit.run_verify import verify_job
+from sluiceway.audit.run_verify import verify_route
 from sluiceway.types.strict_json import encode
 from tools.job_files import event, write_job
 from tools.lab_fixture import TopicFactory
@@ -72,15 +72,15 @@ def test_verify_compares_offsets_when_size_and_checksum_agree(filled: RouteRun) 
     body = json.loads(last.read_bytes())["body"]
     body["ranges"][0]["offset_sum"] = "0" * 31 + "1"
     edit_record(last, ranges=body["ranges"])
-    report = verify_job(filled.job.spec, deep=True)
+    report = verify_route(filled.job.route, deep=True)
     assert {problem.kind for problem in report.problems} == {"offsets"}
-    assert verify_job(filled.job.spec, deep=False).verified
+    assert verify_route(filled.job.route, deep=False).verified
 
 
 def test_verify_lists_foreign_files_and_does_not_judge_them(filled: RouteRun) -> None:
     foreign = data_files(filled)[0].parent / "somebody-elses.parquet"
     foreign.write_bytes(b"anything")
-    report = verify_job(filled.job.spec, deep=True)
+    report = verify_route(filled.job.route, deep=True)
     assert report.verified
     assert report.foreign == [str(foreign)]
 
@@ -92,5 +92,5 @@ def test_verify_finds_a_partition_that_left_the_metastore(
     values = sorted(filled.partitions())[0].split("/")
     with raw_client(metastore_uri) as client:
         client.drop_partition(database, table, values, deleteData=False)
-    report = verify_job(filled.job.spec, deep=False)
+    report = verify_route(filled.job.route, deep=False)
     assert {problem.kind for problem in report.problems} == {"partition"}

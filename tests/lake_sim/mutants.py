@@ -31,7 +31,6 @@ _REQUIREMENTS = commit_request.requirements_of
 _NEXT = next_batch
 _TRY = LakePublisher._try
 _SEND = LakeTable.send
-_PUBLISH = LakePublisher._publish
 _CARRIED = LakeCompaction._carried
 _LIVE = LakeCompaction._live
 _REPLACE = replace_request

@@ -35,9 +35,6 @@ _MARK = "<!-- generated: logical types -->"
 _END = "<!-- end of generated -->"
 RIGHT, ASIDE, SILENT = "right", "dirty_with_reason", "silent"
 
-Outcomes = dict[tuple[str, str, int], dict[str, str]]
-"""Way, format and number of a case -> reader -> outcome."""
-
 
 def judge(of: Sequence[Case], table: WrittenTable, rows: Rows) -> list[tuple[str, str]]:
     """The outcome of each case for one reader, and what to show of it."""

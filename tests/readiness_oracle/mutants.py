@@ -13,8 +13,7 @@ from readiness_oracle import product, row_work
 from readiness_oracle.count_mutants import COUNT_MUTANTS
 from readiness_oracle.mutant import Mutant
 from sluiceway.eventtime import prefix_periods, readiness, watermark
-from sluiceway.eventtime.closed_prefixes import ClosedPrefixes
-from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
+from sluiceway.eventtime.prefix_periods import ClosedPrefixes, Period, PrefixPeriods
 from sluiceway.eventtime.readiness import OpenPrefixes
 from sluiceway.eventtime.watermark import ObservedSource, SourceStatus, SourceVerdict, WatermarkRule
 from sluiceway.ledger.folding import fold_counts, fold_sources, fold_watermark

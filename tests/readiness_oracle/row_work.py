@@ -16,8 +16,7 @@ from sluiceway.schedule.epoch_times import EpochDates
 from sluiceway.sinks.partition_path import partition_folder
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.worker.late_rows import LateJudge, LateSplit
-from sluiceway.worker.places import LatePlace
-from sluiceway.worker.plan import EventTimeRule, LatePolicy, LateRule, PartitionRule
+from sluiceway.worker.plan import EventTimeRule, LatePlace, LatePolicy, LateRule, PartitionRule
 from sluiceway.worker.row_times import RowTimesReader, partition_assigner, times_of
 
 Placed = tuple[Fate, str | None]

@@ -92,7 +92,6 @@ class Judge:
         wanted = {f"dwd.{kind}" for kind in kinds if kind}
         if len(wanted) <= self._most and wanted - set(named):
             raise ViolationError(f"no tables {sorted(wanted - set(named))}")
-        dirty_kinds = 0
         for name, table in self._tables.items():
             for partition, log in self._topic.logs.items():
                 if partition.topic != TOPIC and name != "ods.raw":
@@ -108,7 +107,6 @@ class Judge:
                 first = {n: self._first(name, n) for n in self._topic.logs if n.topic == TOPIC}
                 late = {n: at for n, at in first.items() if at is not None
                         and at < table.starts.get(n, 0)}  # fmt: skip
-                dirty_kinds += bool(late)
                 if late and len(wanted) <= self._most:
                     raise ViolationError(f"{name}: begins after its first rows {late}")
 

@@ -27,8 +27,7 @@ from sluiceway.storage.contract import FileSeal, StagedWriter, Storage
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker import answers, lane_task
 from sluiceway.worker.landing import LandedFiles, first_number
-from sluiceway.worker.places import LatePlace
-from sluiceway.worker.plan import LatePolicy, SplitResult, TaskPlan, TaskResult
+from sluiceway.worker.plan import LatePlace, LatePolicy, SplitResult, TaskPlan, TaskResult
 from sluiceway.worker.staged_files import StagedFiles
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 
 _POLL_S = 0.1
 LATE = "late"
-_MOST_ATTEMPTS = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from sluiceway.lab.hdfs import NAME_NODE, HdfsEndpoint
 from sluiceway.lab.lab import Lab
 from sluiceway.storage.access import StoreAccess, Stores
 from sluiceway.storage.contract import PutResult, Storage
-from sluiceway.storage.hdfs import closing
+from sluiceway.storage.hdfs import storage as hdfs_storage
 from sluiceway.storage.hdfs.timed_calls import begun
 from sluiceway.storage.registry import open_storage
 from tools.hdfs_admin import hdfs_admin
@@ -81,7 +81,7 @@ def test_end_of_a_file_does_not_wait_for_the_end_that_the_library_makes(
     def never_through(call: Callable[[], Any]) -> Any:
         return begun(lambda: (call(), gate.wait()))
 
-    monkeypatch.setattr(closing, "begun", never_through)
+    monkeypatch.setattr(hdfs_storage, "begun", never_through)
     try:
         for number in range(9):
             path = f"{folder}/f{number}"

@@ -29,7 +29,6 @@ from tools.topic_writer import TopicWriter
 START_MS = 1_795_161_600_000
 HOUR_MS = 3_600_000
 STRICT = COLUMNS.replace("name: city, type: string", "name: city, type: string, required: true")
-_TESTS = Path(__file__).resolve().parents[1]
 
 
 @dataclass(slots=True)

@@ -32,7 +32,6 @@ from tools.metrics_truth import Place, differences, read_page, true_counters
 from tools.row_oracle import BrokerRecord
 from tools.topic_writer import TopicWriter
 
-TOPIC = "orders"
 HOUR_MS = 3_600_000
 NOON_MS = 1_795_176_000_000
 PATIENCE_S = 90.0

@@ -1,6 +1,8 @@
 """Runs a job on real servers, with tasks in threads instead of Spark."""
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -25,6 +27,7 @@ from sluiceway.schedule.unit_sql import UnitSql
 from sluiceway.upkeep.record_queue import BeginWork
 from tools.inline_runner import InlineRunner
 from tools.job_files import JobFile
+from tools.waiting import PATIENCE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,3 +167,24 @@ class RouteRun:
 
 
 MakeRun = Callable[..., RouteRun]
+
+
+@contextmanager
+def running(run: RouteRun) -> Iterator[list[BaseException]]:
+    """The job runs while the block does; what ended it, if anything, is in the list afterwards."""
+    stop, ended = StopSignal(), list[BaseException]()
+
+    def drive() -> None:
+        try:
+            run.run_until(stop)
+        except BaseException as error:  # noqa: BLE001 - handed to the test
+            ended.append(error)
+
+    driver = threading.Thread(target=drive)
+    driver.start()
+    try:
+        yield ended
+    finally:
+        stop.ask()
+        driver.join(PATIENCE_S)
+        assert not driver.is_alive()

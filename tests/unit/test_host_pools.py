@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -10,15 +9,9 @@ import pytest
 from sluiceway.host import work_pool
 from sluiceway.host.store_calls import StoreCalls
 from sluiceway.host.work_pool import WorkPool
+from tools.waiting import wait_for
 
 PATIENCE_S = 60.0
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.005)
 
 
 def test_dead_connection_holds_four_threads_and_nobody_else() -> None:

@@ -157,12 +157,22 @@ def test_every_step_of_the_protocol_is_in_the_table_of_promises() -> None:
 
 def test_files_that_the_architecture_names_are_where_it_says() -> None:
     page = (ROOT / "docs/contributors/architecture.md").read_text("utf-8")
-    questions = page.partition("## Where would I change")[2].partition("\n## ")[0]
-    asked = [line for line in questions.splitlines() if line.startswith("| ")][1:]
     named = re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", page)
-    assert len(asked) == 12
     assert len(named) > 20
     assert [name for name in named if not (ROOT / "src/sluiceway" / name).is_file()] == []
+
+
+def test_each_question_of_where_to_change_has_a_file_in_each_room_that_it_names() -> None:
+    text = (ROOT / "docs/contributors/architecture.md").read_text("utf-8")
+    section = text.partition("## Where would I change ...?")[2].partition("\n## ")[0]
+    row = re.compile(r"\| ([^|]+) \| ([^|]+) \| ([^|]+) \|")
+    found = map(row.fullmatch, section.splitlines())
+    rows_of = [each.groups() for each in found if each and "`" in each[2]]
+    assert len(rows_of) == 12
+    for question, rooms, names in rows_of:
+        files = re.findall("`([^`]+)`", names)
+        of_files = dict.fromkeys(f"{file.partition('/')[0]}/" for file in files)
+        assert [*of_files] == re.findall("`([^`]+)`", rooms), question
 
 
 def test_paths_that_the_page_of_promises_names_exist() -> None:

@@ -1,9 +1,12 @@
-"""Every test can fail: it asserts, or it is said here what raises when it is wrong."""
+"""Every test can fail: it asserts, or it is said here what raises. None goes by a clock."""
 
 import ast
+import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 TESTS = Path(__file__).parents[1]
 RAISING = {
@@ -17,6 +20,8 @@ RAISING = {
     "test_retired_partition_is_nobodys_doubt": "the second look raises OffsetsLostError",
 }
 """Tests of what is let through: name -> what would be raised, and fail them."""
+_ASSERTING = {"pytest.raises", "pytest.warns", "pytest.fail", "wait_for"}
+"""Calls that assert; `wait_for` is that of `tools.waiting`."""
 
 
 def asserts(test: ast.AST, helpers: set[str]) -> bool:
@@ -26,7 +31,7 @@ def asserts(test: ast.AST, helpers: set[str]) -> bool:
             return True
         if isinstance(node, ast.Call):
             name = ast.unparse(node.func)
-            if name in {"pytest.raises", "pytest.warns", "pytest.fail"} | helpers:
+            if name in _ASSERTING | helpers:
                 return True
             if name.rpartition(".")[2].lstrip("_").startswith("assert_"):
                 return True
@@ -56,7 +61,23 @@ def test_every_test_asserts_or_is_named_with_what_would_be_raised() -> None:
         ("with pytest.raises(ValueError): run()", []),
         ("check()", []),
         ("pair.assert_verified()", []),
+        ("wait_for(run)", []),
     ],
 )
 def test_finder_finds_tests_that_assert_nothing(body: str, wanted: list[str]) -> None:
     assert silent(f"def check():\n    assert run()\n\ndef test_it():\n    {body}\n") == wanted
+
+
+_LONGER_THAN_A_DEADLINE_S = 0.3
+
+
+def _slowly(number: int) -> int:
+    time.sleep(_LONGER_THAN_A_DEADLINE_S)
+    return number
+
+
+@settings(max_examples=2, database=None)
+@given(st.builds(_slowly, st.integers()))
+def test_example_that_is_made_slowly_is_an_example(number: int) -> None:
+    time.sleep(_LONGER_THAN_A_DEADLINE_S)
+    assert isinstance(number, int)

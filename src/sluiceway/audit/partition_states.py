@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from sluiceway.errors import WrongUsageError
+from sluiceway.eventtime.partition_time import TimeKind
 from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
 from sluiceway.eventtime.readiness import CountedDue, OpenPrefixes
-from sluiceway.eventtime.time_kind import TimeKind
 from sluiceway.jobfile.blocks.values import instant_us
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.jobfile.compile.ready_rule import ReadyRule

@@ -26,9 +26,10 @@ from sluiceway.types.log_key import LogKey
 from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 from sluiceway.worker.open_files import SharedRows
 from sluiceway.worker.pipeline import RowPipeline, Written
-from sluiceway.worker.places import LatePlace, Place
 from sluiceway.worker.plan import (
+    LatePlace,
     ObservedField,
+    Place,
     PlannedMetaColumn,
     RoutePlan,
     RowShare,

@@ -11,12 +11,9 @@ from sluiceway.audit.open_table import (
     open_table,
     refuse_foreign_table,
 )
-from sluiceway.audit.pick_route import pick_route
 from sluiceway.audit.verify import Verifier, VerifyReport
 from sluiceway.errors import SluicewayError
 from sluiceway.followers.late_follow import late_table_of
-from sluiceway.jobfile.blocks.models import JobSpec
-from sluiceway.jobfile.compile.compile import compile_routes
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.file_names import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
@@ -71,16 +68,6 @@ def _problems(
     unseen = len(folders.keys() - shown.keys())
     if unseen:
         yield "", str(table), f"not seen there: {counted(unseen, 'partition')} of late rows"
-
-
-def verify_job(spec: JobSpec, *, deep: bool) -> VerifyReport:
-    """Verify a job that has one route, with listed topics; see `verify_route`.
-
-    Raises:
-        JobFileError: It has more routes.
-        SluicewayError: Something could not be asked; nothing is concluded then.
-    """
-    return verify_route(pick_route(compile_routes(spec).routes, None), deep=deep)
 
 
 def verify_route(config: RouteConfig, *, deep: bool) -> VerifyReport:

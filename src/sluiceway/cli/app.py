@@ -105,7 +105,6 @@ VERBS = (
     Verb("version", "Show versions."),
 )
 
-_FOR_CLUSTERS = ("mirror-jar", "pack", "k8s")
 GROUPS = (
     ("Begin", ("init", "infer", "lab", "demo")),
     ("Check before a run", ("validate", "doctor", "plan", "preview", "test")),

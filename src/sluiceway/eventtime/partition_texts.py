@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from sluiceway.eventtime.time_text import floor_divide
 
 _TEXTS = pa.dictionary(pa.int32(), pa.string())
 
@@ -19,7 +20,7 @@ def partition_texts(micros: pa.Array, step_us: int, format_one: FormatOne) -> pa
         step_us: Times of one step have one text, except where the zone changes its offset.
         format_one: Returns the text of one time.
     """
-    steps = _floor_divide(micros, step_us).dictionary_encode()
+    steps = floor_divide(micros, step_us).dictionary_encode()
     firsts = [step * step_us for step in steps.dictionary.to_pylist()]
     texts = [format_one(first) for first in firsts]
     odd = [
@@ -34,10 +35,3 @@ def partition_texts(micros: pa.Array, step_us: int, format_one: FormatOne) -> pa
         texts += [format_one(micros[row].as_py()) for row in rows.tolist()]
         codes = pa.array(numbers)
     return pa.DictionaryArray.from_arrays(codes, pa.array(texts, pa.string())).cast(_TEXTS)
-
-
-def _floor_divide(micros: pa.Array, step: int) -> pa.Array:
-    """Divide towards the past, so that times before the epoch stay in their own step."""
-    whole = pc.divide(micros, step)
-    below = pc.less(micros, pc.multiply(whole, step))
-    return pc.subtract(whole, below.cast(pa.int64()))

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
@@ -74,3 +75,11 @@ class TimePattern:
         return "".join(
             _FIELDS[piece](wall) if piece in _FIELDS else piece for piece in self._pieces
         )
+
+
+class TimeKind(StrEnum):
+    """Times of a row that partition columns may be made of."""
+
+    EVENT = "event"
+    RECORD = "record"
+    PROCESSING = "processing"

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sluiceway.eventtime.partition_time import TimePattern
-from sluiceway.eventtime.time_kind import TimeKind
+from sluiceway.eventtime.partition_time import TimeKind, TimePattern
 from sluiceway.partitioners.contract import PartitionTexts
 from sluiceway.partitioners.registry import CheckedPartitioner
 from sluiceway.types.dirty import MESSAGE_LIMIT_CHARS, DirtyReason, DirtyRow

@@ -6,7 +6,7 @@ clocks skip does not exist. Values only, without I/O.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -235,3 +235,43 @@ def _stretches(first: int, last: int, zone: ZoneInfo) -> Iterator[tuple[int, int
         else:
             at = ahead
     yield start, last, offset_us
+
+
+class ClosedPrefixes:
+    """The prefixes that were closed when an epoch was planned. Used by one thread.
+
+    Rows reach them by the late policy only (commit rules 6, 17).
+
+    Closing names prefixes from the first one with rows on. Every prefix that ends before a closed
+    one is closed too, named or not. The watermark has passed it, and it could only be announced
+    after later prefixes.
+
+    Args:
+        periods: Periods of the table's leading time columns.
+        closed: Prefixes that are closed.
+    """
+
+    def __init__(self, periods: PrefixPeriods, closed: Iterable[str]) -> None:
+        self._periods = periods
+        self._closed = frozenset(closed)
+        self._last = self._latest()
+
+    def holds(self, partition: str) -> bool:
+        """Whether a partition is closed.
+
+        Args:
+            partition: Folder relative to the table, with at least the leading time columns.
+        """
+        prefix = "/".join(partition.split("/")[: self._periods.depth])
+        if prefix in self._closed:
+            return True
+        period = self._periods.of(partition)
+        return period is not None and self._last is not None and period <= self._last
+
+    def _latest(self) -> Period | None:
+        if self._periods.sorts_as_text:
+            # Years of hours may be closed: few of them are parsed.
+            ordered = (self._periods.of(prefix) for prefix in sorted(self._closed, reverse=True))
+            return next((each for each in ordered if each is not None), None)
+        known = (self._periods.of(prefix) for prefix in self._closed)
+        return max((each for each in known if each is not None), default=None)

@@ -114,7 +114,7 @@ class TimeText:
         """
         if self._zone.key == "UTC":
             return walls
-        steps = _floor_divide(walls, _QUARTER_US).dictionary_encode()
+        steps = floor_divide(walls, _QUARTER_US).dictionary_encode()
         offsets = pa.array(
             [_step_offset_us(step, self._zone) for step in steps.dictionary.to_pylist()],
             pa.int64(),
@@ -179,7 +179,8 @@ def _step_offset_us(step: int | None, zone: ZoneInfo) -> int | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _floor_divide(micros: pa.Array, step: int) -> pa.Array:
+def floor_divide(micros: pa.Array, step: int) -> pa.Array:
+    """Divide towards the past, so that times before the epoch stay in their own step."""
     whole = pc.divide(micros, step)
     below = pc.less(micros, pc.multiply(whole, step))
     return pc.subtract(whole, below.cast(pa.int64()))

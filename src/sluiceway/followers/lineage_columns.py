@@ -9,7 +9,7 @@ Source: ColumnLineageDatasetFacet 1-2-0 of OpenLineage for the two kinds and the
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from sluiceway.eventtime.time_kind import TimeKind
+from sluiceway.eventtime.partition_time import TimeKind
 from sluiceway.expressions.syntax import parse_expression
 from sluiceway.expressions.tree import Column, Node, children
 from sluiceway.jobfile.compile.config import RouteConfig

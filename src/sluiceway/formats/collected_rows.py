@@ -10,6 +10,7 @@ import pyarrow as pa
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.formats.contract import Decoded, DirtyRow
 from sluiceway.types.dirty import DirtyReason
+from sluiceway.types.schema import Schema
 
 Rows = npt.NDArray[np.int64]
 
@@ -95,3 +96,17 @@ def add_tombstones(rows: Sequence[int], collected: CollectedRows, *, skipped: bo
         return
     error = DirtyValueError(DirtyReason.EMPTY, "the payload is empty", stage="decode")
     collected.dirty += [error.row(row) for row in rows]
+
+
+def check_columns(schema: Schema) -> None:
+    """Refuse columns that no format can fill. Called when a decoder is made.
+
+    Raises:
+        ValueError: There is no column, or two have the same name.
+    """
+    names = [field.name for field in schema.fields]
+    if not names:
+        raise ValueError("the table has no column to read")
+    if len(set(names)) != len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise ValueError(f"columns have the same name: {', '.join(twice)}")

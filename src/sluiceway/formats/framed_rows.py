@@ -1,8 +1,10 @@
 """Payloads that name their schema: read group by group, put back in order."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from functools import partial
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +15,13 @@ from sluiceway.formats.collected_rows import (
     CollectedRows,
     Rows,
     add_tombstones,
+    check_columns,
     count_tombstones,
 )
 from sluiceway.formats.contract import Decoded, DirtyReason, RowDecoder
 from sluiceway.formats.native_rows import LIST_BYTES, NativeRowReader, fetched_by_module
 from sluiceway.formats.unavailable import marks_of, untold_column, without_unavailable
+from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.payloads import JoinedPayloads
 from sluiceway.types.row_kinds import RowKind
 from sluiceway.types.schema import Schema, inner_settings
@@ -213,18 +217,110 @@ class TypedRows:
         return [read(record) for read in self._readers]
 
 
-def check_columns(schema: Schema) -> None:
-    """Refuse columns that no format can fill. Called when a decoder is made.
+class FramedDecoder(RowDecoder, Generic[Key, Reader]):
+    """Decodes payloads that name their schema, one record each.
+
+    Created once per task, used by one thread.
+
+    Args:
+        schema: The table's columns; `Field.path` says where in the record each one is.
+        frame: See `read_by_schema`.
+        readers: See `read_by_schema`.
+        skips_tombstones: See `read_by_schema`.
+        fast_rows: From how many rows of a schema on the fast path is used, with equal results; None
+            never uses it.
 
     Raises:
         ValueError: There is no column, or two have the same name.
     """
-    names = [field.name for field in schema.fields]
-    if not names:
-        raise ValueError("the table has no column to read")
-    if len(set(names)) != len(names):
-        twice = sorted({name for name in names if names.count(name) > 1})
-        raise ValueError(f"columns have the same name: {', '.join(twice)}")
+
+    takes_any_sequence = True
+
+    def __init__(
+        self,
+        schema: Schema,
+        *,
+        frame: Callable[[bytes], tuple[Key, int]],
+        readers: Callable[[Collection[Key]], Mapping[Key, Reader | DirtyValueError]],
+        skips_tombstones: bool,
+        fast_rows: int | None,
+    ) -> None:
+        check_columns(schema)
+        self._columns = Schema(tuple(inner_settings(field) for field in schema.fields))
+        self._fast_rows = fast_rows
+        self._fast: dict[Reader, FastRecords | None] = {}
+        self._schema = arrow_schema(schema)
+        self._rows = TypedRows(schema)
+        self._frame = frame
+        self._readers = readers
+        self._skips_tombstones = skips_tombstones
+
+    @abstractmethod
+    def _record(self, reader: Reader, payload: bytes, begin: int) -> Mapping[str, object]:
+        """The record of a payload, whose content begins there; raises DirtyValueError."""
+
+    @abstractmethod
+    def _fast_path(self, reader: Reader) -> FastRecords | None:
+        """The fast path for a schema; None where there is none. Called once a task."""
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """See `RowDecoder.arrow_schema`."""
+        return self._schema
+
+    def decode(self, payloads: Sequence[bytes | None]) -> Decoded:
+        """Decode a batch of payloads; see `RowDecoder.decode`.
+
+        Payloads are read group by group, by the schemas they name, and put back into order.
+
+        Raises:
+            SchemaRegistryUnavailableError: The registry does not answer, and a schema is not known
+                yet. Nothing of the batch was decoded.
+            SchemaRegistryRefusedError: It refuses to answer.
+        """
+        collected = CollectedRows(self._schema)
+        read_by_schema(
+            payloads,
+            collected,
+            skips_tombstones=self._skips_tombstones,
+            frame=self._frame,
+            readers=self._readers,
+            read=partial(self._read, collected),
+            read_fetched=partial(self._read_fetched, collected),
+        )
+        return collected.decoded()
+
+    def fields_of(self, payload: bytes) -> Mapping[str, object]:
+        """See `RowDecoder.fields_of`."""
+        try:
+            key, begin = self._frame(payload)
+            reader = self._readers([key])[key]
+            if isinstance(reader, DirtyValueError):
+                return {}
+            return self._record(reader, payload, begin)
+        except DirtyValueError:
+            return {}
+
+    def _read(self, collected: CollectedRows, reader: Reader, group: list[Framed]) -> None:
+        read_blocks(
+            self._fast_records(reader, len(group)), partial(self._row, reader), group, collected
+        )
+
+    def _read_fetched(
+        self, collected: CollectedRows, reader: Reader, payloads: JoinedPayloads, prefix: bytes
+    ) -> tuple[Rows, Rows] | None:
+        fast = self._fast_records(reader, len(payloads))
+        return read_in_place(fast, payloads, prefix, collected)
+
+    def _row(self, reader: Reader, payload: bytes, begin: int) -> list[object]:
+        return self._rows.row(self._record(reader, payload, begin))
+
+    def _fast_records(self, reader: Reader, rows: int) -> FastRecords | None:
+        if self._fast_rows is None or rows < self._fast_rows:
+            return None
+        if reader not in self._fast:
+            self._fast[reader] = self._fast_path(reader)
+        return self._fast[reader]
 
 
 DELETED = "deleted"

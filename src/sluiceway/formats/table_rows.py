@@ -12,9 +12,8 @@ from sluiceway.convert.column_rows import ColumnRows
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.convert.exact_values import compile_field
 from sluiceway.convert.typed_values import NS_PER_US, Day, Float32, Instant
-from sluiceway.formats.collected_rows import CollectedRows
+from sluiceway.formats.collected_rows import CollectedRows, check_columns
 from sluiceway.formats.contract import Decoded, RowDecoder
-from sluiceway.formats.framed_rows import check_columns
 from sluiceway.formats.json.decoder import JsonDecoder
 from sluiceway.formats.options import known_options
 from sluiceway.types.arrow_types import arrow_schema, arrow_type

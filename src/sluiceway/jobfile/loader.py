@@ -52,10 +52,10 @@ def check_routes(trees: Sequence[RouteTree]) -> Iterator[JobFileProblem]:
     locations: dict[str, Positions] = {}
     for tree in trees:
         positions = Positions(tree.root)
-        table = _text(positions, table_path(positions, "name"))
+        table = positions.text(table_path(positions, "name"))
         yield from _check_name(tree, table)
         if table:
-            store = _text(positions, table_path(positions, "connection"))
+            store = positions.text(table_path(positions, "connection"))
             first = tables.setdefault((store, table.lower()), positions)
             if first is not positions:
                 yield _again(
@@ -63,7 +63,7 @@ def check_routes(trees: Sequence[RouteTree]) -> Iterator[JobFileProblem]:
                 )
                 continue
         yield from _check_unique_name(tree, table, names)
-        location = _one_spelling(_text(positions, table_path(positions, "location")))
+        location = _one_spelling(positions.text(table_path(positions, "location")))
         if location and (first := locations.setdefault(location, positions)) is not positions:
             yield _again(positions, "location", first, "give each table a folder of its own")
 
@@ -111,13 +111,6 @@ def _again(positions: Positions, key: str, first: Positions, todo: str) -> JobFi
     text = f"expected each {what} in one route, got {positions.came(path)} again"
     line = first.value(table_path(first, key)).line
     return JobFileProblem(positions.value(path), text, f"{todo} (line {line})")
-
-
-def _text(positions: Positions, path: Path) -> str:
-    if not positions.has(path):
-        return ""
-    node = positions.node(path)
-    return node.value if isinstance(node, Scalar) and isinstance(node.value, str) else ""
 
 
 _A_MAPPING = "a mapping"

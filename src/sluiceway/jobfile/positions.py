@@ -51,6 +51,12 @@ class Positions:
         )
         return kind + quoted(node.text)
 
+    def text(self, path: Path) -> str:
+        """The text at exactly `path`; empty where there is none."""
+        node = self.node(path) if self.has(path) else None
+        found = node.value if isinstance(node, document.Scalar) else None
+        return found if isinstance(found, str) else ""
+
     def has(self, path: Path) -> bool:
         """Whether the file has something at exactly `path`."""
         node = self.root

@@ -108,7 +108,7 @@ class Follower(ABC):
     def update(self, fold: Fold, since: int, *, again: bool = False) -> None:  # noqa: B027 - streams
         """Take from the fold what `follow` will need of it; quick, no calls to the outside.
 
-        The route's own thread calls it: with `anew` once at START, when the route has recovered
+        The route's own thread calls it: with `again` once at START, when the route has recovered
         its fold, then after each turn that put records. The fold is the route's and goes on
         changing: keep values, never the fold. A follower that reads only records needs nothing.
 

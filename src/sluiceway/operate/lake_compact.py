@@ -15,13 +15,12 @@ from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.places import is_below
 from sluiceway.observe.log import Log
-from sluiceway.operate.compact import PlannedCompaction
 from sluiceway.operate.requested import Watch
 from sluiceway.sinks.iceberg.compact.compaction import LakeCompaction
 from sluiceway.sinks.iceberg.compact.small_files import SmallFiles, in_one_go
 from sluiceway.sinks.iceberg.publish.table import IcebergTableSink
 from sluiceway.types.strict_json import BigInt
-from sluiceway.upkeep.compaction_choice import ideal_files
+from sluiceway.upkeep.compaction_choice import PlannedCompaction, ideal_files
 from sluiceway.upkeep.partition_requests import CompactAnswer, CompactionOutcome, PartitionDone
 
 _POLL_S = 0.2

@@ -19,8 +19,7 @@ from sluiceway.operate.short_driver import Heartbeat, short_driver
 from sluiceway.route.clients import open_sink
 from sluiceway.route.registry_columns import registry_columns
 from sluiceway.route.route_plan import LedgerTerm, table_plan
-from sluiceway.upkeep.change_judging import judging
-from sluiceway.upkeep.lanes import lane_plan
+from sluiceway.upkeep.lanes import judging, lane_plan
 from sluiceway.upkeep.requests import LaneRequest, pop_refusal, put_request
 from sluiceway.worker.lane_task import run_lane_task
 from sluiceway.worker.replayed_changes import SUPERSEDED

@@ -229,9 +229,7 @@ def decode_status(raw: bytes) -> RouteStatus | None:
 
 def _is_address(text: str) -> bool:
     """Whether a browser that follows this asks a web server, and runs nothing."""
-    return (
-        not text or re.fullmatch(r"https?://[\w.:\[\]-]+(/[\w./-]*)?", text, re.ASCII) is not None
-    )
+    return not text or _ADDRESS.fullmatch(text) is not None
 
 
 def _can_be(value: object, name: str = "") -> bool:

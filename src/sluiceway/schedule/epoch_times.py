@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from sluiceway.eventtime.time_kind import TimeKind
+from sluiceway.eventtime.partition_time import TimeKind
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.records import DataRecord
 from sluiceway.schedule.steady_clock import process_clock

@@ -361,11 +361,6 @@ class PlannedTable:
     statement: str
     home_to_be: str = ""
 
-    @property
-    def shown_home(self) -> str:
-        """Folder of the ledger, as people see it."""
-        return self.home_to_be or self.home
-
 
 Values = tuple[str, ...]
 """Values of a partition, as the catalog writes them."""

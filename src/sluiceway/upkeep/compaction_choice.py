@@ -1,7 +1,9 @@
 """Which partitions are worth compacting, by the ledger alone. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_state import FoldState, PartitionState
 
 
@@ -66,3 +68,37 @@ def _and_above(folder: str) -> Iterable[str]:
 
 def _there(states: Iterable[PartitionState]) -> Iterable[PartitionState]:
     return (each for each in states if not each.expired and each.values)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCompaction:
+    """What would become of a partition.
+
+    Attributes:
+        files_after: At the least.
+        left: Why it would be left as it is; empty when it would be compacted.
+    """
+
+    partition: str
+    files: int
+    size_bytes: int
+    files_after: int
+    left: str
+
+
+def foresee(fold: Fold, names: Sequence[str], target_bytes: int) -> list[PlannedCompaction]:
+    """What would become of partitions, by the ledger alone. Changes nothing.
+
+    Args:
+        fold: State of the ledger now.
+        names: Partitions or folders above some; none means all that are closed.
+        target_bytes: Size that files are to have.
+    """
+    found = []
+    for name in meant(fold, names):
+        state = fold.partitions.get(name)
+        files, size_bytes = (0, 0) if state is None else (state.files, state.size_bytes)
+        left = why_left(fold, name, target_bytes)
+        after = files if left else ideal_files(size_bytes, target_bytes)
+        found.append(PlannedCompaction(name, files, size_bytes, after, left))
+    return found

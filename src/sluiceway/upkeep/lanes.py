@@ -5,9 +5,11 @@ P8). An epoch of a lane is short. It runs on an executor where there are several
 driver's own process. A lane that cannot be read or written waits, and the stream goes on.
 """
 
+import json
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice, takewhile
@@ -42,15 +44,17 @@ from sluiceway.ledger.lane_records import (
     LaneSpan,
 )
 from sluiceway.ledger.lane_state import LaneState
+from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.placing import placed_lane
 from sluiceway.ledger.records import NO_ROWS, FilesRecord
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
 from sluiceway.observe.steps import Observer, Step
 from sluiceway.schedule.sql_engine import TransformedEpoch
+from sluiceway.sinks.change_judge import ChangeJudge
+from sluiceway.sinks.files.field_ids import FIELD_IDS
 from sluiceway.sources.contract import SourcePartition, Split
 from sluiceway.types.strict_json import BigInt
-from sluiceway.upkeep.change_judging import judging
 from sluiceway.upkeep.partition_requests import UpkeepRequest
 from sluiceway.upkeep.requests import (
     MOST_RANGES,
@@ -481,3 +485,41 @@ def lane_plan(plan: RoutePlan, epoch: int, ranges: Sequence[LaneRange]) -> TaskP
 
 def _sources(kind: str, ranges: Sequence[LaneRange]) -> list[DirtySource]:
     return [source_kind(kind).parse(each.source) for each in ranges]
+
+
+@contextmanager
+def judging(route: RoutePlan, ledger: LedgerLog) -> Iterator[ChangeJudge | None]:
+    """What knows the later changes, for one epoch of a lane; None for a table without a key.
+
+    Args:
+        route: As its tasks have it.
+        ledger: Its own, as long as it is when rows are judged.
+    """
+    if route.key is None:
+        yield None
+        return
+    # Clients of lake catalogs take a second to import, and most routes need none.
+    from sluiceway.sinks.iceberg.keyed.change_history import ChangeHistory  # noqa: PLC0415
+    from sluiceway.sinks.iceberg.keyed.keyed_changes import ChangeColumns  # noqa: PLC0415
+
+    ids = {name.lower(): number for name, number in json.loads(_ids(route)).items()}
+    named = {each.part: each.column for each in route.meta}
+    offset, partition, topic = named["offset"], named["partition"], named.get("topic")
+    columns = ChangeColumns(
+        tuple(ids[name.lower()] for name in route.key.columns),
+        ids[offset.lower()],
+        ids[partition.lower()],
+        None if topic is None else ids[topic.lower()],
+    )
+    history = ChangeHistory(ledger, route.key.columns, columns, (offset, partition, topic))
+    try:
+        yield history
+    finally:
+        history.close()
+
+
+def _ids(route: RoutePlan) -> str:
+    told = route.files.setting(FIELD_IDS)
+    if told is None:
+        raise InvariantError("changes of keyed rows are in files whose columns have no ids")
+    return told

@@ -28,8 +28,7 @@ from sluiceway.work.request import WorkRequest
 from sluiceway.worker.dirty_reader import DirtyBatch, read_dirty_rows
 from sluiceway.worker.open_files import SharedRows
 from sluiceway.worker.pipeline import RowPipeline
-from sluiceway.worker.places import LatePlace, Place
-from sluiceway.worker.plan import RoutePlan, StagedPrefix, TaskPlan
+from sluiceway.worker.plan import LatePlace, Place, RoutePlan, StagedPrefix, TaskPlan
 from sluiceway.worker.row_files import NoFiles
 from sluiceway.worker.task_memory import TaskMemory
 from sluiceway.worker.write_behind import WriteBehind

@@ -22,8 +22,7 @@ from sluiceway.worker.dirty_file import dirty_schema, header_lists
 from sluiceway.worker.late_rows import LateSplit
 from sluiceway.worker.meta_columns import meta_fields
 from sluiceway.worker.open_files import SharedRows
-from sluiceway.worker.places import Place
-from sluiceway.worker.plan import RoutePlan, TaskPlan
+from sluiceway.worker.plan import Place, RoutePlan, TaskPlan
 from sluiceway.worker.row_batch import RowBatch
 from sluiceway.worker.row_files import RowFiles, WrittenFiles
 from sluiceway.worker.staged_files import StagedFiles

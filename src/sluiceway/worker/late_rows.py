@@ -13,18 +13,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sluiceway.eventtime.closed_prefixes import ClosedPrefixes
+from sluiceway.eventtime.partition_time import TimeKind
 from sluiceway.eventtime.partition_values import PartitionAssigner
-from sluiceway.eventtime.prefix_periods import PrefixPeriods
-from sluiceway.eventtime.time_kind import TimeKind
+from sluiceway.eventtime.prefix_periods import ClosedPrefixes, PrefixPeriods
 from sluiceway.ledger.data_parts import NO_LATE_ROWS, LateRows
 from sluiceway.ledger.places import prefixes
 from sluiceway.sinks.partition_path import partition_folder
 from sluiceway.types.dirty import DirtyReason, DirtyRow
 from sluiceway.types.iso_time import shown_instant
 from sluiceway.types.strict_json import BigInt
-from sluiceway.worker.places import LatePlace, Place, Values
-from sluiceway.worker.plan import LatePolicy, RoutePlan, TaskPlan
+from sluiceway.worker.plan import LatePlace, LatePolicy, Place, RoutePlan, TaskPlan, Values
 
 Codes = NDArray[np.int32]
 Mask = NDArray[np.bool_]

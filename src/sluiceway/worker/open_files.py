@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sluiceway.sinks.files.contract import TableFile
 from sluiceway.storage.contract import FileSeal, StagedWriter, Storage
-from sluiceway.worker.places import Place
+from sluiceway.worker.plan import Place
 
 
 class LateWriter(StagedWriter):

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 from sluiceway import errors
-from sluiceway.eventtime.time_kind import TimeKind
+from sluiceway.eventtime.partition_time import TimeKind
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.ledger.data_parts import NO_LATE_ROWS, LateRows
 from sluiceway.ledger.file_names import FileRecord
@@ -508,3 +508,16 @@ class TaskResult:
     def moved(self) -> bool:
         """Whether any end moved."""
         return any(split.end > split.start for split in self.splits)
+
+
+Values = tuple[str | None, ...]
+"""Values of the partition columns."""
+
+
+class LatePlace(NamedTuple):
+    """Where late rows of a partition go: a folder that readers of the table do not see."""
+
+    values: Values
+
+
+Place = Values | LatePlace

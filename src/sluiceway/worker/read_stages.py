@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sluiceway.eventtime.time_kind import TimeKind
+from sluiceway.eventtime.partition_time import TimeKind
 from sluiceway.ledger.offset_sum import add_sums, offset_sum
 from sluiceway.sources.contract import SourceBatch
 from sluiceway.worker.plan import RoutePlan, TaskPlan

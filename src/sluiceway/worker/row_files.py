@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from sluiceway.ledger.file_names import FileRecord
 from sluiceway.worker.open_files import SharedRows
-from sluiceway.worker.places import Place
+from sluiceway.worker.plan import Place
 
 WrittenFiles = tuple[tuple[FileRecord, ...], tuple[FileRecord, ...], tuple[FileRecord, ...]]
 """Clean files, dirty ones, late ones."""

@@ -23,8 +23,7 @@ from sluiceway.worker.dirty_file import dirty_batch
 from sluiceway.worker.field_samples import open_samples
 from sluiceway.worker.late_rows import LateJudge
 from sluiceway.worker.meta_columns import meta_fields, meta_values
-from sluiceway.worker.places import Values
-from sluiceway.worker.plan import ObservedField, RoutePlan, TaskPlan
+from sluiceway.worker.plan import ObservedField, RoutePlan, TaskPlan, Values
 from sluiceway.worker.row_batch import RowBatch
 from sluiceway.worker.row_choices import ChosenRows, RowChooser
 from sluiceway.worker.row_times import RowTimesReader, partition_assigner

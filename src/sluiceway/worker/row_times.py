@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sluiceway.eventtime.event_time import EventTimeReader, TimeBounds
-from sluiceway.eventtime.partition_time import TimePattern
+from sluiceway.eventtime.partition_time import TimeKind, TimePattern
 from sluiceway.eventtime.partition_values import (
     ConstantColumn,
     PartitionAssigner,
@@ -19,7 +19,6 @@ from sluiceway.eventtime.partition_values import (
     TransformColumn,
     ValueColumn,
 )
-from sluiceway.eventtime.time_kind import TimeKind
 from sluiceway.eventtime.time_text import TimeText
 from sluiceway.partitioners.registry import CheckedPartitioner, PartitionerChoice
 from sluiceway.sinks.partition_path import partition_value_problem

@@ -11,7 +11,7 @@ from sluiceway.errors import SluicewayError
 from sluiceway.ledger.data_parts import NO_LATE_ROWS
 from sluiceway.worker.late_rows import LateSplit
 from sluiceway.worker.open_files import SharedRows
-from sluiceway.worker.places import Place
+from sluiceway.worker.plan import Place
 from sluiceway.worker.row_files import RowFiles, WrittenFiles
 from sluiceway.worker.task_memory import MemoryUser, TaskMemory
 

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from sluiceway.errors import SluicewayError, TaskFailedError
+from sluiceway.eventtime.partition_time import TimeKind
 from sluiceway.eventtime.partition_values import RowTimes
-from sluiceway.eventtime.time_kind import TimeKind
 from sluiceway.ledger.records import RowCounts
 from sluiceway.observe.failpoints import Role, arm
 from sluiceway.storage.contract import Storage

@@ -18,8 +18,7 @@ from sluiceway.storage.copying import check_content
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_file import dirty_schema
 from sluiceway.worker.open_files import LateWriter, OpenFile, OpenFiles, SharedRows
-from sluiceway.worker.places import LatePlace, Place, Values
-from sluiceway.worker.plan import TaskPlan
+from sluiceway.worker.plan import LatePlace, Place, TaskPlan, Values
 from sluiceway.worker.row_files import WrittenFiles
 
 # So many are begun with their first rows, so that what a store refuses is known early.

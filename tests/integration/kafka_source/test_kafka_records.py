@@ -19,8 +19,6 @@ from sluiceway.sources.kafka.reader import KafkaSplitReader
 from tools.lab_fixture import TopicFactory
 from tools.topic_writer import TopicWriter
 
-TIMEOUT_S = 120.0
-
 MakeReader = Callable[..., KafkaSplitReader]
 
 

@@ -5,8 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from sluiceway.cluster.applications import ApplicationFolder, DriverState, is_ru
 from sluiceway.cluster.log_pipe import LogKeeper
 from sluiceway.host.bounded_log import BoundedLog, part_names
 from sluiceway.host.machine import PROC
+from tools.waiting import wait_for
 
 PART_BYTES = 4000
 SUPERVISED = f"""
@@ -64,7 +64,7 @@ def running(folder: ApplicationFolder) -> Iterator[subprocess.Popen[bytes]]:
     driver = [sys.executable, "-c", DRIVER, str(folder.path / "beats"), "1000000"]
     with subprocess.Popen([sys.executable, "-c", SUPERVISED, "orders", *driver]) as process:
         try:
-            _until(lambda: len(_told(folder)) > 100)
+            wait_for(lambda: len(_told(folder)) > 100)
             yield process
         finally:
             process.kill()
@@ -105,17 +105,10 @@ def _beat(folder: ApplicationFolder) -> int:
     return int((folder.path / "beats").read_text() or -1)
 
 
-def _until(holds: Callable[[], bool]) -> None:
-    until = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < until, "it does not come about"
-        time.sleep(0.02)
-
-
 def _goes_on(folder: ApplicationFolder) -> None:
     """Far enough for the pipe to be full, were there nobody who listens."""
     before = _beat(folder)
-    _until(lambda: _beat(folder) > before + 50)
+    wait_for(lambda: _beat(folder) > before + 50)
 
 
 def _numbers(told: list[str]) -> list[int]:
@@ -141,7 +134,7 @@ def test_last_words_of_a_driver_that_is_killed_are_kept(folder: ApplicationFolde
     driver = [sys.executable, "-c", DRIVER, str(folder.path / "beats"), "20", "and die"]
     command = [sys.executable, "-c", SUPERVISED, "orders", *driver]
     with subprocess.Popen(command) as process:
-        _until(lambda: any("driver_died" in line for line in _told(folder)))
+        wait_for(lambda: any("driver_died" in line for line in _told(folder)))
         process.terminate()
     told = _told(folder)
     assert "driver_died" in told[told.index("the last words") + 1]
@@ -154,10 +147,10 @@ def test_driver_without_its_supervisor_is_listened_to(
     running.wait()
     _goes_on(folder)
     last = _beat(folder)
-    _until(lambda: _numbers(_told(folder))[-1] >= last)
+    wait_for(lambda: _numbers(_told(folder))[-1] >= last)
     os.kill(_driver(folder), signal.SIGKILL)
     # The keeper ends with the one it listened to.
-    _until(lambda: not _keepers(folder))
+    wait_for(lambda: not _keepers(folder))
     numbers = _numbers(_told(folder))
     assert numbers == list(range(numbers[0], numbers[-1] + 1))
 
@@ -168,9 +161,9 @@ def test_keeper_that_is_killed_is_replaced_and_only_its_last_block_is_lost(
     (first,) = _keepers(folder)
     os.kill(first, signal.SIGKILL)
     _goes_on(folder)
-    _until(lambda: bool(set(_keepers(folder)) - {first}))
+    wait_for(lambda: bool(set(_keepers(folder)) - {first}))
     last = _beat(folder)
-    _until(lambda: _numbers(_told(folder))[-1] >= last)
+    wait_for(lambda: _numbers(_told(folder))[-1] >= last)
     assert running.poll() is None
 
 
@@ -202,7 +195,7 @@ def test_supervisor_ends_when_all_is_written(
     (keeper,) = _keepers(folder)
     os.kill(keeper, signal.SIGSTOP)
     running.terminate()
-    _until(lambda: (state := folder.read_driver()) is not None and state.state == "ended")
+    wait_for(lambda: (state := folder.read_driver()) is not None and state.state == "ended")
     with pytest.raises(subprocess.TimeoutExpired):
         running.wait(1)
     os.kill(keeper, signal.SIGCONT)
@@ -236,7 +229,7 @@ def test_without_another_process_the_supervisor_writes_itself(
         pipe.check()
         return bool(told)
 
-    _until(looked)
+    wait_for(looked)
     pipe.check()
     os.close(sink)
     os.close(source)

@@ -25,6 +25,7 @@ pytestmark = [
     ),
 ]
 LABEL = JobLabel("slots", "", "slots")
+TIMEOUT_S = 120.0
 
 
 @contextmanager
@@ -53,7 +54,9 @@ def test_slot_keeps_its_python_worker(kind: str, executors: set[str], tmp_path: 
             shares = [b""] * len(slots)
             return [int(pid) for pid in collected(context, LABEL, shares, own_pid, None, places)]
 
+        deadline = time.monotonic() + TIMEOUT_S
         while {place.executor for place in task_places(context, (0, 1), owned=True)} != executors:
+            assert time.monotonic() < deadline, f"executors {executors} did not come"
             time.sleep(0.05)
         first, second = pids(0, 1)
         assert first != second

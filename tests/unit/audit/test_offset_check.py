@@ -1,6 +1,7 @@
-"""`verify --deep`: the rows of an epoch's files against the offsets that its record says."""
+"""`verify --deep`: offsets of the rows of an epoch, and the columns that say them."""
 
 from dataclasses import replace
+from itertools import starmap
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +9,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sluiceway.audit.offset_check import OriginColumns, offset_problems
+from sluiceway.audit.offset_check import (
+    OriginColumns,
+    add_origins,
+    offset_problems,
+    origin_columns,
+    table_origins,
+)
 from sluiceway.ledger.offset_sum import offset_sum
 from sluiceway.storage.local import LocalStorage
+from sluiceway.types.log_key import LogKey, SourceKey
+from sluiceway.worker.plan import PlannedMetaColumn
 from tools.ledger_records import data, span
 
 COLUMNS = OriginColumns("_t", "_p", "_o")
@@ -76,3 +85,36 @@ def test_file_whose_columns_are_not_there_is_told_and_its_rows_are_missing(epoch
     first, second = epoch.problems()
     assert first.startswith(f"{epoch.clean}: _t, _p, _o cannot be read")
     assert second == TOLD
+
+
+@pytest.mark.parametrize("kind", ["partition", "partition_text"])
+def test_columns_are_found_whatever_the_kind_of_the_keys(kind: str) -> None:
+    meta = (("topic", "_t"), (kind, "_p"), ("offset", "_o"), ("timestamp", "_s"))
+    found = origin_columns({each.part: each.column for each in starmap(PlannedMetaColumn, meta)})
+    assert found == OriginColumns("_t", "_p", "_o")
+    assert origin_columns({"topic": "_t", "offset": "_o"}) is None
+
+
+@pytest.mark.parametrize("keys", [(3, 4), ("broker-a/3", "broker-b/3")])
+def test_sums_of_rows_are_those_of_their_source_partitions(keys: tuple[LogKey, LogKey]) -> None:
+    first, second = keys
+    table = pa.table({"t": ["a"] * 3, "p": [first, second, first], "o": [1, 2, 5]})
+    found: dict[SourceKey, str] = {}
+    add_origins(found, table_origins(table, ["t", "p", "o"]))
+    assert found == {
+        ("a", first): offset_sum(first, np.array([1, 5], dtype=np.int64)),
+        ("a", second): offset_sum(second, np.array([2], dtype=np.int64)),
+    }
+
+
+def test_numbers_that_a_text_format_keeps_as_text_are_the_same_source_partitions() -> None:
+    found: dict[SourceKey, str] = {}
+    table = pa.table({"t": ["a"], "p": ["3"], "o": ["7"]})
+    add_origins(found, table_origins(table, ["t", "p", "o"]))
+    assert found == {("a", 3): offset_sum(3, np.array([7], dtype=np.int64))}
+
+
+def test_key_that_no_source_gives_is_told() -> None:
+    table = pa.table({"t": ["a"], "p": ["007"], "o": [7]})
+    with pytest.raises(ValueError, match="'007' is no source partition"):
+        add_origins({}, table_origins(table, ["t", "p", "o"]))

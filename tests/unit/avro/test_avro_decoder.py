@@ -25,7 +25,6 @@ from sluiceway.worker.field_samples import FewSamples
 from tools import avro_bytes as avro
 
 ID = Schema((Field("id", parse_hive_type("bigint"), required=True),))
-LIST = '{"type":"array","items":"%s"}'
 
 
 def columns(**types: str) -> Schema:

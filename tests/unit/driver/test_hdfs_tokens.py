@@ -3,7 +3,6 @@
 import io
 import json
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,9 +17,9 @@ from sluiceway.host.hdfs_tokens import DelegationTokens, HdfsToken, hold_tokens,
 from sluiceway.host.kerberos import KerberosLogin
 from sluiceway.observe.log import LogFormat, stderr_log
 from sluiceway.storage.access import HDFS, StoreAccess, Stores
+from tools.waiting import wait_for
 
 LOGIN = KerberosLogin("etl@EXAMPLE.ORG", "/etc/etl.keytab")
-PATIENCE_S = 60.0
 
 
 def place(location: str = "hdfs://ns/orders", *, login: KerberosLogin | None = LOGIN) -> Place:
@@ -70,13 +69,6 @@ def events(told: io.StringIO) -> list[dict[str, Any]]:
     return [json.loads(line) for line in told.getvalue().splitlines()]
 
 
-def wait_until(happened: Callable[[], bool]) -> None:
-    give_up_at = time.monotonic() + PATIENCE_S
-    while not happened():
-        assert time.monotonic() < give_up_at
-        time.sleep(0.05)
-
-
 def test_places_without_a_login_or_on_other_stores_need_no_tokens(
     told: io.StringIO, now_s: list[float]
 ) -> None:
@@ -112,7 +104,7 @@ def test_new_tokens_come_before_the_old_ones_end_and_are_told(
     time.sleep(0.1)
     assert tokens.delegation_tokens([place()]) == first
     now_s[0] += 1.0
-    wait_until(lambda: tokens.delegation_tokens([place()]) != first)
+    wait_for(lambda: tokens.delegation_tokens([place()]) != first)
     assert nodes.asked == ["hdfs://ns"] * 2
     tokens.close()
     assert {line["event"] for line in events(told)} == {"hdfs_tokens_renewed"}
@@ -127,13 +119,13 @@ def test_kdc_that_is_away_leaves_the_tokens_that_hold(
     first = tokens.delegation_tokens([place()])
     nodes.away = True
     now_s[0] += 60.0
-    wait_until(lambda: events(told)[-1]["event"] == "hdfs_tokens_not_renewed")
+    wait_for(lambda: events(told)[-1]["event"] == "hdfs_tokens_not_renewed")
     assert tokens.delegation_tokens([place()]) == first
     said = events(told)[-1]
     assert (said["reason"], said["left_s"]) == ("no KDC (is the KDC up?)", 40)
     nodes.away = False
     now_s[0] += hdfs_tokens._REST_S
-    wait_until(lambda: tokens.delegation_tokens([place()]) != first)
+    wait_for(lambda: tokens.delegation_tokens([place()]) != first)
     tokens.close()
 
 
@@ -162,7 +154,7 @@ def test_name_service_that_is_away_keeps_nobody_else_from_tokens(
         return now is not None and b"hdfs://dead" in now.content and b"hdfs://ns" in now.content
 
     now_s[0] += hdfs_tokens._REST_S
-    wait_until(has_both)
+    wait_for(has_both)
     tokens.close()
 
 
@@ -180,10 +172,10 @@ def test_error_of_a_library_does_not_end_the_renewing(
     tokens = HdfsTokens(stderr_log(stream=told, log_format=LogFormat.JSON), fetch)
     first = tokens.delegation_tokens([place()])
     now_s[0] += 60.0
-    wait_until(lambda: events(told)[-1]["event"] == "hdfs_tokens_not_renewed")
+    wait_for(lambda: events(told)[-1]["event"] == "hdfs_tokens_not_renewed")
     assert events(told)[-1]["reason"] == "RuntimeError"
     tokens.refused()
-    wait_until(lambda: tokens.delegation_tokens([place()]) != first)
+    wait_for(lambda: tokens.delegation_tokens([place()]) != first)
     tokens.close()
 
 
@@ -192,7 +184,7 @@ def test_refused_tokens_are_got_anew_at_once(told: io.StringIO, now_s: list[floa
     tokens = tokens_of(nodes, told)
     first = tokens.delegation_tokens([place()])
     tokens.refused()
-    wait_until(lambda: tokens.delegation_tokens([place()]) != first)
+    wait_for(lambda: tokens.delegation_tokens([place()]) != first)
     tokens.close()
 
 

@@ -1,8 +1,6 @@
 """A standby's Spark is kept ready: it ends Python workers that were idle for a minute."""
 
 import io
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,19 +11,11 @@ from sluiceway.driver.spark.spark_runner import SparkRunner
 from sluiceway.errors import RunnerLostError
 from sluiceway.observe.log import stderr_log
 from tools.spark_calls import RecordedContext
-
-PATIENCE_S = 60.0
+from tools.waiting import wait_for
 
 
 def runner_of(context: Any) -> SparkRunner:
     return SparkRunner(context, stderr_log(stream=io.StringIO()))
-
-
-def wait_for(holds: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def test_a_job_of_imports_runs_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:

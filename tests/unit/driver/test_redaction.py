@@ -28,3 +28,12 @@ def test_what_spark_hides_by_itself_stays_hidden() -> None:
         assert re.search(_OF_SPARK, word)
         assert re.search(ours, word)
     assert not re.search(ours, "spark.driver.memory")
+
+
+def test_a_class_that_finds_a_login_is_shown() -> None:
+    ours = default_settings()["spark.redaction.regex"]
+    for shown in (
+        "spark.hadoop.fs.s3a.aws.credentials.provider",
+        "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
+    ):
+        assert not re.search(ours, shown)

@@ -4,8 +4,7 @@ from collections import Counter
 
 import pytest
 
-from sluiceway.driver.run import RunOptions
-from sluiceway.driver.run_outcome import outcome_problem
+from sluiceway.driver.run import RunOptions, outcome_problem
 from sluiceway.driver.status_board import StatusBoard
 from sluiceway.driver.stop import StopSignal
 from sluiceway.errors import (

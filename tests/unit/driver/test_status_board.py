@@ -1,6 +1,4 @@
 import json
-import time
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -26,15 +24,9 @@ from sluiceway.route.status import (
 from sluiceway.storage.local import LocalStorage
 from tools.board_sessions import placed_session
 from tools.ledger_records import data, fence, fold_of, sources, span
+from tools.waiting import wait_for
 
 DROPPED = TableMismatchError("the table was dropped", where="ods.orders")
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def read(path: Path) -> RouteStatus | None:

@@ -1,7 +1,6 @@
 """What is closed: the named prefixes, and all that end before them."""
 
-from sluiceway.eventtime.closed_prefixes import ClosedPrefixes
-from sluiceway.eventtime.prefix_periods import PrefixPeriods
+from sluiceway.eventtime.prefix_periods import ClosedPrefixes, PrefixPeriods
 
 HOURS = (("dt", "yyyyMMdd"), ("hr", "HH"))
 

@@ -7,7 +7,6 @@ import pytest
 from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
 from sluiceway.eventtime.readiness import CountRule, OpenPrefixes
 
-HOUR = 3_600_000_000
 PERIODS = PrefixPeriods((("dt", "yyyyMMdd"), ("hr", "HH")), "UTC")
 BOTH, ALONE = CountRule(), CountRule(alone=True)
 

@@ -5,7 +5,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sluiceway.eventtime.partition_time import TimePattern
+from sluiceway.eventtime.partition_time import TimeKind, TimePattern
 from sluiceway.eventtime.partition_values import (
     NO_TIMES,
     ConstantColumn,
@@ -16,7 +16,6 @@ from sluiceway.eventtime.partition_values import (
     TransformColumn,
     ValueColumn,
 )
-from sluiceway.eventtime.time_kind import TimeKind
 from sluiceway.sinks.partition_path import (
     DEFAULT_PARTITION,
     MAX_COMPONENT_BYTES,

@@ -3,8 +3,7 @@
 import json
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -30,6 +29,7 @@ from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.partition_bodies import ready_body
 from tools.followed import Followed
 from tools.ledger_records import LEDGER, fence
+from tools.waiting import wait_for
 
 _PATIENCE_S = 60.0
 
@@ -108,13 +108,6 @@ class Telling:
 
 def key(hour: int) -> str:
     return f"{LEDGER}:dt=20261120/hr={hour:02d}:1"
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + _PATIENCE_S
-    while not holds():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
 
 
 @pytest.fixture(autouse=True)

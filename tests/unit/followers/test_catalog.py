@@ -1,7 +1,6 @@
 """How often the catalog is asked, and how soon a table that is gone is noticed."""
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,9 +15,12 @@ from sluiceway.errors import (
 )
 from sluiceway.eventtime.watermark import WatermarkRule
 from sluiceway.followers.catalog import CatalogFollower
+from sluiceway.followers.desired import is_to_be_shown
 from sluiceway.followers.moved_partitions import MovedPartitions
 from sluiceway.followers.ready_effects import ReadyEffects
 from sluiceway.jobfile.compile.ready_rule import ReadyRule
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_state import ClosedPrefix, PartitionState
 from sluiceway.ledger.follower import LogView
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
@@ -26,6 +28,7 @@ from sluiceway.observe.log import stderr_log
 from sluiceway.sinks.contract import DesiredPartition, ParkedPartition, TableSink, TableState
 from sluiceway.storage.local import LocalStorage
 from tools.followed_catalog import FollowedCatalog
+from tools.waiting import wait_for
 
 PATIENCE_S = 60.0
 
@@ -51,13 +54,6 @@ class CountingSink(TableSink):
 
     def close(self) -> None:
         return
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
 
 
 def applier(
@@ -297,3 +293,27 @@ class ParkingSink(CountingSink):
     def apply(self, partitions: Sequence[DesiredPartition]) -> tuple[ParkedPartition, ...]:
         super().apply(partitions)
         return tuple(ParkedPartition((value,), "somebody made it") for value in self.parks)
+
+
+@pytest.mark.parametrize(
+    ("folder", "closed", "seen"),
+    [
+        ("hr=08", None, False),
+        ("hr=08", ClosedPrefix(3), False),
+        ("hr=08", ClosedPrefix(3, version=1, ready_seq=9), True),
+        # Announced without a row, so it is in the catalog; rows of a replay have come since.
+        ("hr=08", ClosedPrefix(3, version=1, ready_seq=4), True),
+        # Nobody could know of this one when the hour was announced.
+        ("hr=08/app=a", ClosedPrefix(3, version=1, ready_seq=4), False),
+        ("hr=08/app=a", ClosedPrefix(3, version=2, ready_seq=9), True),
+    ],
+)
+def test_partition_is_seen_from_its_announcement_on(
+    folder: str, closed: ClosedPrefix | None, *, seen: bool
+) -> None:
+    fold = Fold()
+    if closed is not None:
+        fold.closed["hr=08"] = closed
+    state = PartitionState.begun((folder.rpartition("=")[2],), folder, 6)
+    assert is_to_be_shown(fold, state, on_ready=True) is seen
+    assert is_to_be_shown(fold, state, on_ready=False)

@@ -23,7 +23,6 @@ from sluiceway.types.strict_json import BigInt
 from tools.ledger_records import fence, fold_of, record
 
 ONE = DesiredPartition(("1",), "/t/dt=1")
-TWO = DesiredPartition(("2",), "/t/dt=2")
 
 
 class Sink:

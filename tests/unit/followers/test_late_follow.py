@@ -2,7 +2,6 @@
 
 import io
 import json
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +25,7 @@ from sluiceway.sinks.hive.late_table import LateTable
 from tools.followed import Followed
 from tools.ledger_records import data, span, with_late
 from tools.table_on_disk import TableOnDisk, table_on_disk
+from tools.waiting import wait_for
 
 PATIENCE_S = 60.0
 DAY = "20261120"
@@ -146,13 +146,6 @@ def route(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Route]:
         follower.close()
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end, "it never came true"
-        time.sleep(0.01)
-
-
 def test_partitions_of_late_files_are_shown_where_the_files_lie(route: Route) -> None:
     route.late("05", "06")
     follower = route.follow()
@@ -182,7 +175,7 @@ def test_next_driver_goes_on_from_the_place_and_anew_without_it(route: Route) ->
     route.late("05")
     first = route.follow()
     assert first.settle(PATIENCE_S)
-    wait_until(route.place().exists)
+    wait_for(route.place().exists)
     first.close()
     route.late("06")
     second = route.follow()
@@ -217,7 +210,7 @@ def test_table_that_somebody_makes_again_while_the_route_runs_shows_all_anew(
     route.late("05")
     assert route.follow().settle(PATIENCE_S)
     route.shown.make()
-    wait_until(lambda: route.shown.hours == ["05"])
+    wait_for(lambda: route.shown.hours == ["05"])
 
 
 def test_very_many_partitions_are_shown_in_pieces(
@@ -235,7 +228,7 @@ def test_metastore_that_is_away_is_waited_for(route: Route) -> None:
     route.late("05")
     route.shown.failure = MetastoreUnavailableError("no answer")
     follower = route.follow()
-    wait_until(lambda: "no answer" in follower.trouble)
+    wait_for(lambda: "no answer" in follower.trouble)
     assert route.events("follower_blocked")
     route.shown.failure = None
     assert follower.settle(PATIENCE_S)
@@ -251,11 +244,11 @@ def test_record_that_is_gone_is_told_and_nothing_behind_it_is_passed_over(route:
     whole = record.read_bytes()
     record.unlink()
     route.follow()
-    wait_until(lambda: bool(route.events("follower_blocked")))
+    wait_for(lambda: bool(route.events("follower_blocked")))
     assert f"slot {seqs[-2]} is missing" in str(route.events("follower_blocked")[0]["error"])
     assert not route.place().exists()
     record.write_bytes(whole)
-    wait_until(lambda: route.shown.hours == ["05", "06", "07"])
+    wait_for(lambda: route.shown.hours == ["05", "06", "07"])
 
 
 def test_metastore_that_refuses_partitions_is_asked_less_and_less_often(
@@ -265,22 +258,22 @@ def test_metastore_that_refuses_partitions_is_asked_less_and_less_often(
     route.late("05")
     route.shown.show_failure = MetastoreUnavailableError("no answer")
     route.follow()
-    wait_until(lambda: len(route.events("follower_blocked")) >= 4)
+    wait_for(lambda: len(route.events("follower_blocked")) >= 4)
     route.shown.show_failure = None
-    wait_until(lambda: route.shown.hours == ["05"])
+    wait_for(lambda: route.shown.hours == ["05"])
 
 
 def test_table_that_cannot_be_one_is_told_and_holds_up_no_end_of_a_run(route: Route) -> None:
     route.late("05")
     route.shown.failure = TableMismatchError("its columns differ", where="ods.late")
     follower = route.follow()
-    wait_until(lambda: bool(route.events("follower_blocked")))
+    wait_for(lambda: bool(route.events("follower_blocked")))
     # It answers at once: nobody would wait for so long.
     assert not follower.settle(86_400.0)
     told = route.events("follower_blocked")[0]
     assert (told["code"], told["follower"]) == (TableMismatchError.code, "late_table")
     route.shown.failure = None
-    wait_until(lambda: route.shown.hours == ["05"])
+    wait_for(lambda: route.shown.hours == ["05"])
 
 
 def test_partition_that_somebody_made_himself_is_left_alone_and_tried_again(
@@ -293,14 +286,14 @@ def test_partition_that_somebody_made_himself_is_left_alone_and_tried_again(
     follower = route.follow()
     assert follower.settle(PATIENCE_S)
     assert route.shown.hours == ["06"]
-    wait_until(lambda: len(route.shown.calls) > 3)
+    wait_for(lambda: len(route.shown.calls) > 3)
     (told,) = route.events("late_partition_conflict")
     assert (told["values"], told["reason"]) == (f"{DAY}/05", "location is /elsewhere")
     assert not route.place().exists(), "the next driver would not try again"
     assert "1 partitions were left alone" in follower.trouble
     route.shown.refused.clear()
-    wait_until(lambda: route.shown.hours == ["05", "06"])
-    wait_until(route.place().exists)
+    wait_for(lambda: route.shown.hours == ["05", "06"])
+    wait_for(route.place().exists)
 
 
 def fenced() -> None:
@@ -311,7 +304,7 @@ def test_driver_that_was_fenced_makes_and_shows_nothing(route: Route) -> None:
     route.late("05")
     route.disk.log.check_held = fenced
     follower = route.follow()
-    wait_until(lambda: "taken over" in follower.trouble)
+    wait_for(lambda: "taken over" in follower.trouble)
     assert (route.shown.made, route.shown.calls) == (0, [])
 
 
@@ -322,7 +315,7 @@ def test_driver_that_is_fenced_while_it_follows_changes_nothing_more(route: Rout
     before = (list(route.shown.calls), route.shown.followed)
     route.disk.log.check_held = fenced
     route.late("06")
-    wait_until(lambda: "taken over" in follower.trouble)
+    wait_for(lambda: "taken over" in follower.trouble)
     assert (route.shown.calls, route.shown.followed) == before
 
 

@@ -31,11 +31,8 @@ NOW = DesiredPartition(("20261120",), "/t/_sluiceway-3-x/dt=20261120", first="",
 
 
 def test_old_folder_stays_when_the_record_that_names_its_files_is_damaged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, clock: list[float]
 ) -> None:
-    seconds = [1000.0]
-    clock = SimpleNamespace(monotonic=lambda: seconds[0])
-    monkeypatch.setattr(moved_partitions, "time", clock)
     layout = LedgerLayout(str(tmp_path), "orders")
     record = Path(layout.record(3))
     record.parent.mkdir(parents=True)
@@ -47,206 +44,12 @@ def test_old_folder_stays_when_the_record_that_names_its_files_is_damaged(
     moved.add([], [OldFolder("dt=20261120", 3, NOW)], 4)
     sink = cast("Any", SimpleNamespace(shown=lambda _: {NOW.values: NOW.location}))
     for _ in range(63):
-        seconds[0] += 60.0
+        clock[0] += 60.0
         assert moved.due(sink, 9) == []
         moved.sweep(sink)
-    assert seconds[0] > 1000.0 + READERS_GRACE_S
+    assert clock[0] > 1000.0 + READERS_GRACE_S
     assert (old / "a.parquet").exists()
     assert moved.pop_removed() == set()
-
-
-def _moved_once(root: Path) -> MovedPartitions:
-    """A partition that has left its first folder, by the record of slot 3."""
-    layout = LedgerLayout(str(root), "orders")
-    removed = RemovedFile("a.parquet", BigInt(1), BigInt(1), "00000000")
-    body = ReplaceRecord(2, "dt=20261120", 1, "_sluiceway-3-x/dt=20261120", (removed,), ())
-    put = replace(record(fold_of(fence()), body), seq=3)
-    place = Path(layout.record(3))
-    place.parent.mkdir(parents=True)
-    place.write_bytes(encode_record(put))
-    old = root / "dt=20261120"
-    old.mkdir()
-    (old / "a.parquet").touch()
-    moved = MovedPartitions(LedgerLog(LocalStorage(), layout), stderr_log())
-    moved.add([], [OldFolder("dt=20261120", 3, NOW)], 4)
-    return moved
-
-
-def _sink(shown: dict[tuple[str, ...], str] | None) -> Any:
-    return SimpleNamespace(shown=lambda _: shown)
-
-
-def _look(moved: MovedPartitions, sink: Any) -> None:
-    moved.due(sink, 9)
-    moved.sweep(sink)
-
-
-@pytest.mark.parametrize(
-    "shown",
-    [
-        {NOW.values: "/t/dt=20261120"},
-        {NOW.values: "/t/_sluiceway-2-y/dt=20261120"},
-        {},
-        None,
-    ],
-    ids=["the old folder", "a folder of before", "no such partition", "a table that cannot say"],
-)
-def test_old_folder_stays_while_readers_are_not_sent_to_the_new_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shown: dict[tuple[str, ...], str] | None
-) -> None:
-    seconds = [1000.0]
-    monkeypatch.setattr(moved_partitions, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
-    moved = _moved_once(tmp_path)
-    for _ in range(130):
-        seconds[0] += 60.0
-        _look(moved, _sink(shown))
-    assert (tmp_path / "dt=20261120" / "a.parquet").exists()
-    assert moved.pop_removed() == set()
-    # And it is from the first look that shows the new one that the grace is counted.
-    right = _sink({NOW.values: NOW.location})
-    began = seconds[0] + 60.0
-    while (tmp_path / "dt=20261120").exists():
-        seconds[0] += 60.0
-        _look(moved, right)
-    assert seconds[0] - began == READERS_GRACE_S
-    assert moved.pop_removed() == {"dt=20261120"}
-    # That was all that had moved.
-    assert moved.pause_s() is None
-    moved.sweep(right)
-    assert moved.pop_removed() == set()
-
-
-def test_old_folder_stays_while_a_query_may_have_planned_its_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seconds = [1000.0]
-    monkeypatch.setattr(moved_partitions, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
-    moved = _moved_once(tmp_path)
-    log = moved._ledger
-    put_lease(log, "fast", 90)
-    put_lease(log, "slow", 2)
-    right = _sink({NOW.values: NOW.location})
-
-    def looks(count: int) -> bool:
-        for _ in range(count):
-            seconds[0] += 60.0
-            _look(moved, right)
-        return (tmp_path / "dt=20261120" / "a.parquet").exists()
-
-    # Its files were replaced in slot 3, which the slow query has not passed.
-    assert looks(90)
-    put_lease(log, "slow", 2, old=True)
-    assert not looks(1)
-
-
-def test_query_that_is_past_the_replacement_keeps_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seconds = [1000.0]
-    monkeypatch.setattr(moved_partitions, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
-    moved = _moved_once(tmp_path)
-    put_lease(moved._ledger, "fast", 3)
-    for _ in range(62):
-        seconds[0] += 60.0
-        _look(moved, _sink({NOW.values: NOW.location}))
-    assert not (tmp_path / "dt=20261120").exists()
-
-
-def test_grace_begins_anew_when_readers_were_sent_back_in_between(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seconds = [0.0]
-    monkeypatch.setattr(moved_partitions, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
-    moved = _moved_once(tmp_path)
-    right, back = _sink({NOW.values: NOW.location}), _sink({NOW.values: "/t/dt=20261120"})
-    looks = [right] * 59 + [back] + [right] * 59
-    for sink in looks:
-        seconds[0] += 60.0
-        _look(moved, sink)
-    assert seconds[0] > READERS_GRACE_S
-    assert (tmp_path / "dt=20261120" / "a.parquet").exists()
-
-
-def test_partition_that_has_moved_is_compared_again_for_a_day_and_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seconds = [1000.0]
-    monkeypatch.setattr(moved_partitions, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
-    layout = LedgerLayout(str(tmp_path), "orders")
-    moved = MovedPartitions(LedgerLog(LocalStorage(), layout), stderr_log())
-    assert moved.pause_s() is None
-    gone = replace(NOW, first="/t/dt=20261120")
-    never = DesiredPartition(("20261121",), "/t/dt=20261121")
-    moved.add([gone, never], [], 4)
-    assert moved.due(_sink({}), 9) == []
-    assert moved.pause_s() == 60.0
-    for _ in range(24 * 60 - 1):
-        seconds[0] += 60.0
-        assert moved.due(_sink({}), 9) == [gone]
-    # The last call of a driver that has died has landed by then, or never will.
-    for _ in range(3):
-        seconds[0] += 60.0
-        moved.due(_sink({}), 9)
-    assert moved.due(_sink({}), 9) == []
-    assert moved.pause_s() is None
-
-
-def test_folder_that_is_left_again_waits_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seconds = [0.0]
-    monkeypatch.setattr(moved_partitions, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
-    moved = _moved_once(tmp_path)
-    for _ in range(50):
-        seconds[0] += 60.0
-        _look(moved, _sink({NOW.values: NOW.location}))
-    later = replace(NOW, location="/t/_sluiceway-9-z/dt=20261120")
-    moved.add([], [OldFolder("dt=20261120", 3, later)], 4)
-    for _ in range(60):
-        seconds[0] += 60.0
-        moved.add([], [OldFolder("dt=20261120", 3, later)], 4)
-        _look(moved, _sink({NOW.values: later.location}))
-    assert (tmp_path / "dt=20261120" / "a.parquet").exists()
-    seconds[0] += 60.0
-    _look(moved, _sink({NOW.values: later.location}))
-    assert not (tmp_path / "dt=20261120").exists()
-
-
-def test_file_that_no_record_names_keeps_its_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seconds = [0.0]
-    monkeypatch.setattr(moved_partitions, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
-    moved = _moved_once(tmp_path)
-    old = tmp_path / "dt=20261120"
-    (old / "somebody-elses.parquet").touch()
-    (old / "_SUCCESS").touch()
-    for _ in range(62):
-        seconds[0] += 60.0
-        _look(moved, _sink({NOW.values: NOW.location}))
-    assert [path.name for path in old.iterdir()] == ["somebody-elses.parquet"]
-    assert moved.pop_removed() == {"dt=20261120"}
-    assert moved.pop_removed() == set()
-
-
-def test_driver_that_stood_still_waits_for_readers_anew() -> None:
-    waiting = moved_partitions._Waiting(OldFolder("dt=20261120", 3, NOW), 4)
-    assert [waiting.shown(float(at)) for at in (0, 60, 120, 240)] == [0.0, 60.0, 120.0, 240.0]
-    # Three minutes are no more than two looks that were missed.
-    assert waiting.shown(420.0) == 420.0
-    # Whoever has replaced it meanwhile may have sent readers back to the old folder.
-    assert [waiting.shown(float(at)) for at in (4_000, 4_060)] == [0.0, 60.0]
-
-
-class Rival:
-    """A metastore in which another driver moves the partition back between any two looks."""
-
-    def __init__(self) -> None:
-        self.location = "/t/dt=20261120"
-
-    def shown(self, partitions: object) -> dict[tuple[str, ...], str]:
-        del partitions
-        return {NOW.values: self.location}
 
 
 @pytest.fixture
@@ -271,6 +74,165 @@ def left_folder(root: Path) -> tuple[MovedPartitions, Path]:
     moved = MovedPartitions(log, stderr_log())
     moved.add([], [OldFolder("dt=20261120", 3, NOW)], 4)
     return moved, old / "a.parquet"
+
+
+def _sink(shown: dict[tuple[str, ...], str] | None) -> Any:
+    return SimpleNamespace(shown=lambda _: shown)
+
+
+def _look(moved: MovedPartitions, sink: Any) -> None:
+    moved.due(sink, 9)
+    moved.sweep(sink)
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        {NOW.values: "/t/dt=20261120"},
+        {NOW.values: "/t/_sluiceway-2-y/dt=20261120"},
+        {},
+        None,
+    ],
+    ids=["the old folder", "a folder of before", "no such partition", "a table that cannot say"],
+)
+def test_old_folder_stays_while_readers_are_not_sent_to_the_new_one(
+    tmp_path: Path, clock: list[float], shown: dict[tuple[str, ...], str] | None
+) -> None:
+    moved, _ = left_folder(tmp_path)
+    for _ in range(130):
+        clock[0] += 60.0
+        _look(moved, _sink(shown))
+    assert (tmp_path / "dt=20261120" / "a.parquet").exists()
+    assert moved.pop_removed() == set()
+    # And it is from the first look that shows the new one that the grace is counted.
+    right = _sink({NOW.values: NOW.location})
+    began = clock[0] + 60.0
+    while (tmp_path / "dt=20261120").exists():
+        clock[0] += 60.0
+        _look(moved, right)
+    assert clock[0] - began == READERS_GRACE_S
+    assert moved.pop_removed() == {"dt=20261120"}
+    # That was all that had moved.
+    assert moved.pause_s() is None
+    moved.sweep(right)
+    assert moved.pop_removed() == set()
+
+
+def test_old_folder_stays_while_a_query_may_have_planned_its_files(
+    tmp_path: Path, clock: list[float]
+) -> None:
+    moved, _ = left_folder(tmp_path)
+    log = moved._ledger
+    put_lease(log, "fast", 90)
+    put_lease(log, "slow", 2)
+    right = _sink({NOW.values: NOW.location})
+
+    def looks(count: int) -> bool:
+        for _ in range(count):
+            clock[0] += 60.0
+            _look(moved, right)
+        return (tmp_path / "dt=20261120" / "a.parquet").exists()
+
+    # Its files were replaced in slot 3, which the slow query has not passed.
+    assert looks(90)
+    put_lease(log, "slow", 2, old=True)
+    assert not looks(1)
+
+
+def test_query_that_is_past_the_replacement_keeps_nothing(
+    tmp_path: Path, clock: list[float]
+) -> None:
+    moved, _ = left_folder(tmp_path)
+    put_lease(moved._ledger, "fast", 3)
+    for _ in range(62):
+        clock[0] += 60.0
+        _look(moved, _sink({NOW.values: NOW.location}))
+    assert not (tmp_path / "dt=20261120").exists()
+
+
+def test_grace_begins_anew_when_readers_were_sent_back_in_between(
+    tmp_path: Path, clock: list[float]
+) -> None:
+    moved, _ = left_folder(tmp_path)
+    right, back = _sink({NOW.values: NOW.location}), _sink({NOW.values: "/t/dt=20261120"})
+    looks = [right] * 59 + [back] + [right] * 59
+    for sink in looks:
+        clock[0] += 60.0
+        _look(moved, sink)
+    assert clock[0] > 1000.0 + READERS_GRACE_S
+    assert (tmp_path / "dt=20261120" / "a.parquet").exists()
+
+
+def test_partition_that_has_moved_is_compared_again_for_a_day_and_no_other(
+    tmp_path: Path, clock: list[float]
+) -> None:
+    layout = LedgerLayout(str(tmp_path), "orders")
+    moved = MovedPartitions(LedgerLog(LocalStorage(), layout), stderr_log())
+    assert moved.pause_s() is None
+    gone = replace(NOW, first="/t/dt=20261120")
+    never = DesiredPartition(("20261121",), "/t/dt=20261121")
+    moved.add([gone, never], [], 4)
+    assert moved.due(_sink({}), 9) == []
+    assert moved.pause_s() == 60.0
+    for _ in range(24 * 60 - 1):
+        clock[0] += 60.0
+        assert moved.due(_sink({}), 9) == [gone]
+    # The last call of a driver that has died has landed by then, or never will.
+    for _ in range(3):
+        clock[0] += 60.0
+        moved.due(_sink({}), 9)
+    assert moved.due(_sink({}), 9) == []
+    assert moved.pause_s() is None
+
+
+def test_folder_that_is_left_again_waits_anew(tmp_path: Path, clock: list[float]) -> None:
+    moved, _ = left_folder(tmp_path)
+    for _ in range(50):
+        clock[0] += 60.0
+        _look(moved, _sink({NOW.values: NOW.location}))
+    later = replace(NOW, location="/t/_sluiceway-9-z/dt=20261120")
+    moved.add([], [OldFolder("dt=20261120", 3, later)], 4)
+    for _ in range(60):
+        clock[0] += 60.0
+        moved.add([], [OldFolder("dt=20261120", 3, later)], 4)
+        _look(moved, _sink({NOW.values: later.location}))
+    assert (tmp_path / "dt=20261120" / "a.parquet").exists()
+    clock[0] += 60.0
+    _look(moved, _sink({NOW.values: later.location}))
+    assert not (tmp_path / "dt=20261120").exists()
+
+
+def test_file_that_no_record_names_keeps_its_folder(tmp_path: Path, clock: list[float]) -> None:
+    moved, _ = left_folder(tmp_path)
+    old = tmp_path / "dt=20261120"
+    (old / "somebody-elses.parquet").touch()
+    (old / "_SUCCESS").touch()
+    for _ in range(62):
+        clock[0] += 60.0
+        _look(moved, _sink({NOW.values: NOW.location}))
+    assert [path.name for path in old.iterdir()] == ["somebody-elses.parquet"]
+    assert moved.pop_removed() == {"dt=20261120"}
+    assert moved.pop_removed() == set()
+
+
+def test_driver_that_stood_still_waits_for_readers_anew() -> None:
+    waiting = moved_partitions._Waiting(OldFolder("dt=20261120", 3, NOW), 4)
+    assert [waiting.shown(float(at)) for at in (0, 60, 120, 240)] == [0.0, 60.0, 120.0, 240.0]
+    # Three minutes are no more than two looks that were missed.
+    assert waiting.shown(420.0) == 420.0
+    # Whoever has replaced it meanwhile may have sent readers back to the old folder.
+    assert [waiting.shown(float(at)) for at in (4_000, 4_060)] == [0.0, 60.0]
+
+
+class Rival:
+    """A metastore in which another driver moves the partition back between any two looks."""
+
+    def __init__(self) -> None:
+        self.location = "/t/dt=20261120"
+
+    def shown(self, partitions: object) -> dict[tuple[str, ...], str]:
+        del partitions
+        return {NOW.values: self.location}
 
 
 def test_folder_that_a_swap_has_left_goes_with_its_files_or_without_any(

@@ -24,6 +24,7 @@ from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.log import stderr_log
 from sluiceway.storage.local import LocalStorage
+from tools.waiting import wait_for
 
 PATIENCE_S = 60.0
 
@@ -74,13 +75,6 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., FollowerRunne
     yield begin
     for each in made:
         each.close()
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.005)
 
 
 Run = Callable[..., FollowerRunner]

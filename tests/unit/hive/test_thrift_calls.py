@@ -1,5 +1,6 @@
 """The product's own thrift client writes and reads what the generated one does."""
 
+import socket
 from typing import Any
 
 import pytest
@@ -8,7 +9,9 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.Thrift import TApplicationException
 from thrift.transport.TTransport import TMemoryBuffer
 
+from sluiceway.catalog.connection import MetastoreCalls
 from sluiceway.catalog.thrift_calls import MetastoreMethods
+from sluiceway.errors import MetastoreUnavailableError
 
 TABLE = ttypes.Table(tableName="orders", dbName="ods", parameters={"k": "v"})
 PARTS = [ttypes.Partition(values=["1"], parameters={"n": "1"})]
@@ -107,3 +110,12 @@ def test_an_answer_without_a_value_is_an_error() -> None:
 def test_only_methods_that_are_called_exist() -> None:
     with pytest.raises(AttributeError):
         _ = MetastoreMethods(TBinaryProtocol(TMemoryBuffer())).get_all_databases
+
+
+def test_refused_connection_is_told_with_what_to_do() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        connection = MetastoreCalls(f"thrift://127.0.0.1:{taken.getsockname()[1]}", 1.0)
+        with pytest.raises(MetastoreUnavailableError, match="Connection refused") as told:
+            connection.call("read table a.b", lambda client: client)
+    assert told.value.hint.startswith("start it, or correct the `uri` of its connection; ")

@@ -1,8 +1,9 @@
-"""What is told of a catalog that cannot be opened holds no secret."""
+"""What a user hears of a catalog that cannot be opened or does not answer: no secret."""
 
 import pytest
 
-from sluiceway.errors import JobFileError, UnhealthyEnvironmentError
+from sluiceway.errors import JobFileError, MetastoreUnavailableError, UnhealthyEnvironmentError
+from sluiceway.sinks.iceberg.catalog.catalogs import translated_errors
 from sluiceway.sinks.iceberg.catalog.open_catalog import open_catalog
 
 SECRET = "geheim"  # noqa: S105 - of no database
@@ -38,3 +39,22 @@ def test_an_address_of_no_database_is_the_job_files_mistake(uri: str) -> None:
     with pytest.raises(JobFileError, match="no address of a database") as caught:
         opened(uri)
     assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [
+        (("", ""), "the catalog http://c:8181"),
+        (("ods", "orders"), "ods.orders in the catalog http://c:8181"),
+    ],
+)
+def test_catalog_that_does_not_answer_is_named_with_what_to_look_at(
+    name: tuple[str, str], where: str
+) -> None:
+    with (
+        pytest.raises(MetastoreUnavailableError, match="refused") as told,
+        translated_errors("http://c:8181", name),
+    ):
+        raise ConnectionError("refused")
+    assert told.value.where == where
+    assert "check the connection's address" in (told.value.hint or "")

@@ -34,10 +34,11 @@ def test_folder_of_a_ledger_to_be_has_no_id_that_nothing_has_yet(tmp_path: Path)
 
     before = look(IcebergTableSink.foresee)
     assert not before.exists
-    assert before.shown_home.endswith(f"/_sluiceway/{NAME[1]}-<uuid>")
-    assert look(IcebergTableSink.foresee).shown_home == before.shown_home
+    assert before.home_to_be.endswith(f"/_sluiceway/{NAME[1]}-<uuid>")
+    assert look(IcebergTableSink.foresee).home_to_be == before.home_to_be
     LakeUnderTest(tmp_path)
     after = look(IcebergTableSink.foresee)
     found = look(IcebergTableSink.find)
     assert after.exists
-    assert after.shown_home == found.home == before.shown_home.replace("<uuid>", found.uuid[:8])
+    assert after.home == found.home == before.home_to_be.replace("<uuid>", found.uuid[:8])
+    assert after.home_to_be == ""

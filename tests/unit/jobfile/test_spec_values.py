@@ -95,7 +95,10 @@ def test_secret_shows_itself_to_reveal_only() -> None:
      ("fs.gs.auth.service.account.private.key", True), ("fs.s3a.encryption.key", True),
      ("ssl.key.location", False), ("fs.gs.auth.service.account.private.key.id", False),
      ("ssl.key.pem", True), ("sasl.username", False), ("ssl.ca.location", False),
-     ("sasl.oauthbearer.token.endpoint.url", False)],
+     ("sasl.oauthbearer.token.endpoint.url", False),
+     ("spark.hadoop.fs.s3a.aws.credentials.provider", False),
+     ("spark.hadoop.fs.s3a.assumed.role.credentials.provider.secret", True),
+     ("spark.hadoop.hadoop.security.credential.provider.path", True)],
 )  # fmt: skip
 def test_secret_keys_are_told_from_others(key: str, is_one: bool) -> None:  # noqa: FBT001
     assert is_secret_key(key) is is_one

@@ -1,9 +1,9 @@
 """JSON behind the header of Confluent's wire format."""
 
-from sluiceway.convert.unknown_fields import UnknownFields
 from sluiceway.formats.registry import FormatChoice, open_decoder
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.schema import Field, Schema
+from sluiceway.worker.field_samples import UnknownFields
 
 ID = Schema((Field("id", parse_hive_type("bigint"), required=True),))
 HEADER = b"\0\0\0\0\x09"

@@ -7,11 +7,11 @@ import pytest
 
 from sluiceway.convert.infer_types import UntypedError, common_type, is_field_name, type_of
 from sluiceway.convert.json_values import NonFiniteText, NumberText
-from sluiceway.convert.unknown_fields import UnknownFields
 from sluiceway.formats.json.decoder import Engine, JsonDecoder
 from sluiceway.types.evolution import VALUE
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
 from sluiceway.types.schema import Field, Schema
+from sluiceway.worker.field_samples import UnknownFields
 
 _PARSER = json.JSONDecoder(
     parse_int=NumberText, parse_float=NumberText, parse_constant=NonFiniteText

@@ -14,15 +14,9 @@ from sluiceway.ledger import lease as lease_module
 from sluiceway.ledger.lease import Lease, LeaseKeeper, read_lease, wait_until_free
 from sluiceway.ledger.lease_renewal import MAX_LANE_THREADS, LeaseRenewals, share_of_interval
 from sluiceway.storage.local import LocalStorage
+from tools.waiting import wait_for
 
 PATIENCE_S = 60.0
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
 
 
 def lane_threads(volume: str) -> list[threading.Thread]:

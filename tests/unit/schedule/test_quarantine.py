@@ -1,4 +1,4 @@
-from sluiceway.schedule.quarantine import CLEAN_EPOCHS, Quarantine
+from sluiceway.schedule.task_packer import CLEAN_EPOCHS, Quarantine
 
 ROUTES = [f"r{number}" for number in range(100)]
 

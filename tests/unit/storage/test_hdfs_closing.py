@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sluiceway.storage.hdfs import closing
-from sluiceway.storage.hdfs.closing import close_file
+from sluiceway.storage.hdfs import storage as hdfs_storage
+from sluiceway.storage.hdfs.storage import close_file
 
 ROWS = b"rows"
 PATIENCE_S = 60.0
@@ -112,7 +112,7 @@ def test_end_that_fails_is_told(refuses: str) -> None:
 def test_ends_beyond_what_may_wait_are_through_before_they_return(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(closing, "_waiting", threading.BoundedSemaphore(1))
+    monkeypatch.setattr(hdfs_storage, "_waiting", threading.BoundedSemaphore(1))
     first, second = NameNode(library_s=PATIENCE_S), NameNode()
     end(first)
     end(second)

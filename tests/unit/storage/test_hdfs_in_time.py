@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from sluiceway.storage.hdfs import timed_calls as in_time_module
-from sluiceway.storage.hdfs.closing import close_file
-from sluiceway.storage.hdfs.storage import RawFile
+from sluiceway.storage.hdfs.storage import RawFile, close_file
 from sluiceway.storage.hdfs.timed_calls import begun, in_time
 
 if TYPE_CHECKING:

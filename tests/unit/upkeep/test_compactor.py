@@ -31,6 +31,7 @@ from sluiceway.upkeep.record_queue import Build, RecordQueue
 from sluiceway.upkeep.requests import put_request
 from sluiceway.upkeep.rewriting import Rewritten
 from tools.ledger_records import LEDGER, data, fence, sources, span
+from tools.waiting import wait_for
 
 PATIENCE_S = 120.0
 TARGET = 1 << 20
@@ -155,13 +156,6 @@ class Route:
 
     def kinds(self) -> list[str]:
         return [record.type.value for record, _ in self.log.records()][8:]
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.005)
 
 
 @pytest.fixture

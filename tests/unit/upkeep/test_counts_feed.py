@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,6 +29,7 @@ from sluiceway.upkeep.record_queue import Build, RecordQueue
 from tools.driver_thread import PATIENCE_S, Driver
 from tools.ledger_records import data
 from tools.table_on_disk import table_on_disk
+from tools.waiting import wait_for
 
 PERIODS = PrefixPeriods((("dt", "yyyyMMdd"), ("hr", "HH")), "UTC")
 SEVEN, EIGHT = "dt=20261120/hr=07", "dt=20261120/hr=08"
@@ -125,13 +126,6 @@ def driver(tmp_path: Path) -> Iterator[Driver]:
     made = Driver(table)
     yield made
     made.end()
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
 
 
 def feed(driver: Driver, topic: Topic, decide: CountRule | None = None) -> CountsFeed:

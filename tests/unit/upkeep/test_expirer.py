@@ -1,7 +1,6 @@
 """Partitions that are asked for or too old go by EXPIRE records, each decision at most once."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from sluiceway.upkeep.requests import pop_refusal, put_request, read_requests
 from tools.driver_thread import PATIENCE_S, Driver
 from tools.reader_lease_files import put_lease
 from tools.table_on_disk import table_on_disk
+from tools.waiting import wait_for
 
 SEVEN, EIGHT = "dt=20261120/hr=07", "dt=20261120/hr=08"
 EIGHT_US = 1_795_161_600_000_000
@@ -41,13 +41,6 @@ def asked(driver: Driver) -> Iterator[Expirer]:
     made = Expirer(driver.record_queue, None, stderr_log(level="error"))
     yield made
     made.close()
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
 
 
 def request_for(driver: Driver, *names: str, drop: bool = False) -> ForgetRequest:

@@ -113,15 +113,21 @@ def _lanes(owned: _Owned, tasks: Any = None, hooks: LaneHooks | None = None) -> 
     return Lanes(cast("Any", owned), lambda: plan, hooks, stderr_log(), tasks=tasks)
 
 
+def _gone(*_: Any, **__: Any) -> None:
+    raise StorageUnavailableError("the dirty file is gone")
+
+
+def _run_by(monkeypatch: pytest.MonkeyPatch, task: Any) -> None:
+    """Lanes without files: `task` takes the place of a task that runs one."""
+    monkeypatch.setattr(lanes_module, "run_lane_task", task)
+    monkeypatch.setattr(lanes_module, "lane_plan", lambda *_: None)
+    monkeypatch.setattr(lanes_module, "lane_request", lambda *_: (None, 1.0))
+
+
 def test_lane_that_cannot_be_read_lets_the_next_one_go_on(
     tmp_path: Path, clock: _Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def gone(*_: Any, **__: Any) -> None:
-        raise StorageUnavailableError("the dirty file is gone")
-
-    monkeypatch.setattr(lanes_module, "run_lane_task", gone)
-    monkeypatch.setattr(lanes_module, "lane_plan", lambda *_: None)
-    monkeypatch.setattr(lanes_module, "lane_request", lambda *_: (None, 1.0))
+    _run_by(monkeypatch, _gone)
     owned = _Owned(tmp_path)
     lanes = _lanes(owned)
     stuck = owned.request(REPLAY, 0, 4)
@@ -169,9 +175,7 @@ def test_lane_whose_rows_cannot_be_replayed_waits_alone_whoever_drives(
     def refused(*_: Any, **__: Any) -> None:
         raise error
 
-    monkeypatch.setattr(lanes_module, "run_lane_task", refused)
-    monkeypatch.setattr(lanes_module, "lane_plan", lambda *_: None)
-    monkeypatch.setattr(lanes_module, "lane_request", lambda *_: (None, 1.0))
+    _run_by(monkeypatch, refused)
     owned = _Owned(tmp_path)
     stuck, later = owned.request(REPLAY, 0, 4), owned.request(PURGE, 4, 10)
     for _ in range(2):
@@ -191,9 +195,7 @@ def test_fence_that_a_lane_meets_halts_its_route(
     def fenced(*_: Any, **__: Any) -> None:
         raise FencedError("another driver has taken over")
 
-    monkeypatch.setattr(lanes_module, "run_lane_task", fenced)
-    monkeypatch.setattr(lanes_module, "lane_plan", lambda *_: None)
-    monkeypatch.setattr(lanes_module, "lane_request", lambda *_: (None, 1.0))
+    _run_by(monkeypatch, fenced)
     owned = _Owned(tmp_path)
     owned.request(REPLAY, 0, 4)
     with pytest.raises(FencedError):
@@ -219,12 +221,7 @@ def test_ranges_of_one_dirty_file_are_no_partitions_of_a_topic(tmp_path: Path) -
 def test_lane_that_fails_behind_one_that_went_on_waits_as_briefly_as_at_first(
     tmp_path: Path, clock: _Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def gone(*_: Any, **__: Any) -> None:
-        raise StorageUnavailableError("the dirty file is gone")
-
-    monkeypatch.setattr(lanes_module, "run_lane_task", gone)
-    monkeypatch.setattr(lanes_module, "lane_plan", lambda *_: None)
-    monkeypatch.setattr(lanes_module, "lane_request", lambda *_: (None, 1.0))
+    _run_by(monkeypatch, _gone)
     owned = _Owned(tmp_path)
     lanes = _lanes(owned)
     owned.request(REPLAY, 0, 4)
@@ -273,9 +270,7 @@ def test_replay_that_executors_do_not_take_is_done_by_the_driver(
     def in_the_driver(*_: Any, **__: Any) -> None:
         raise StorageUnavailableError("here")
 
-    monkeypatch.setattr(lanes_module, "run_lane_task", in_the_driver)
-    monkeypatch.setattr(lanes_module, "lane_plan", lambda *_: None)
-    monkeypatch.setattr(lanes_module, "lane_request", lambda *_: (None, 1.0))
+    _run_by(monkeypatch, in_the_driver)
     owned, executors = _Owned(tmp_path), _Executors(None)
     lanes = _lanes(owned, executors)
     owned.request(REPLAY, 0, 4)
@@ -286,9 +281,7 @@ def test_replay_that_executors_do_not_take_is_done_by_the_driver(
 def test_replay_whose_executor_hangs_waits_and_is_not_begun_beside_it(
     tmp_path: Path, clock: _Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lanes_module, "run_lane_task", None)
-    monkeypatch.setattr(lanes_module, "lane_plan", lambda *_: None)
-    monkeypatch.setattr(lanes_module, "lane_request", lambda *_: (None, 1.0))
+    _run_by(monkeypatch, None)
     owned, executors = _Owned(tmp_path), _Executors(TaskFailedError("it hangs"))
     lanes = _lanes(owned, executors)
     owned.request(REPLAY, 0, 4)

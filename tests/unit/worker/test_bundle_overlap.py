@@ -10,7 +10,7 @@ import pytest
 from sluiceway.errors import StorageUnavailableError
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.worker import bundle
-from sluiceway.worker.places import Place
+from sluiceway.worker.plan import Place
 from sluiceway.worker.staged_files import StagedFiles
 from tools.small_bundle import FourRowsReader, bundle_plan
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from sluiceway.worker.open_files import SharedRows
-from sluiceway.worker.places import Place
+from sluiceway.worker.plan import Place
 from sluiceway.worker.row_writer import MIN_PIECE_ROWS, RowSorter
 
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from sluiceway.eventtime.time_kind import TimeKind
+from sluiceway.eventtime.partition_time import TimeKind
 from sluiceway.worker.plan import EventTimeRule, PartitionRule
 from sluiceway.worker.row_rules import RowChoices
 from sluiceway.worker.task_figures import TaskClock

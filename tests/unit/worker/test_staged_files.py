@@ -23,8 +23,14 @@ from sluiceway.types.schema import Field, IntegerType, Schema
 from sluiceway.worker import staged_files
 from sluiceway.worker.dirty_file import DIRTY_SCHEMA
 from sluiceway.worker.open_files import LateWriter, SharedRows
-from sluiceway.worker.places import LatePlace
-from sluiceway.worker.plan import PLAIN_FILES, FileRules, PartitionRule, RoutePlan, TaskPlan
+from sluiceway.worker.plan import (
+    PLAIN_FILES,
+    FileRules,
+    LatePlace,
+    PartitionRule,
+    RoutePlan,
+    TaskPlan,
+)
 from sluiceway.worker.staged_files import StagedFiles
 
 SCHEMA = pa.schema([("id", pa.int64())])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from sluiceway.audit.open_table import OpenLedger
     from sluiceway.jobfile.compile.config import RouteConfig
-    from sluiceway.operate.compact import PlannedCompaction
+    from sluiceway.upkeep.compaction_choice import PlannedCompaction
     from sluiceway.upkeep.partition_requests import CompactAnswer, PartitionDone
 
 app = typer.Typer()
@@ -102,7 +102,7 @@ def _planned(
     config: "RouteConfig", ledger: "OpenLedger", names: tuple[str, ...]
 ) -> "Sequence[PlannedCompaction]":
     from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
-    from sluiceway.operate.compact import foresee  # noqa: PLC0415
+    from sluiceway.upkeep.compaction_choice import foresee  # noqa: PLC0415
 
     if config.table.lake is None:
         return foresee(ledger.fold, _as_folders(names), config.rolling.target_bytes)

@@ -1,9 +1,6 @@
 """Avro payloads -> typed columns: each by the schema it was written with, all in one batch."""
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-
-import pyarrow as pa
+from collections.abc import Callable, Mapping
 
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.formats.avro.fast_columns import FastColumns
@@ -15,25 +12,14 @@ from sluiceway.formats.avro.writer_schemas import (
     WriterSchema,
     WriterSchemas,
 )
-from sluiceway.formats.collected_rows import CollectedRows, Rows
-from sluiceway.formats.contract import Decoded, RowDecoder
-from sluiceway.formats.framed_rows import (
-    MIN_ROWS,
-    Framed,
-    TypedRows,
-    check_columns,
-    read_blocks,
-    read_by_schema,
-    read_in_place,
-)
+from sluiceway.formats.contract import RowDecoder
+from sluiceway.formats.framed_rows import MIN_ROWS, FramedDecoder
 from sluiceway.formats.options import AVRO_BARE, AVRO_CONNECT, AVRO_SCHEMA, AVRO_SCHEMAS
 from sluiceway.formats.schema_registry.frame import confluent_frame
 from sluiceway.formats.schema_registry.settings import PREFIX, registry_settings
 from sluiceway.formats.schema_registry.store import process_store
-from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.dirty import DirtyReason
-from sluiceway.types.payloads import JoinedPayloads
-from sluiceway.types.schema import Schema, inner_settings
+from sluiceway.types.schema import Schema
 
 FastAvro = NativeAvro | FastColumns
 """The fast path of the native module, or that of the library."""
@@ -57,25 +43,21 @@ def bare_frame(payload: bytes) -> tuple[int, int]:
     return 0, 0
 
 
-class AvroDecoder(RowDecoder):
+class AvroDecoder(FramedDecoder[int, WriterSchema]):
     """Decodes Avro, one record a payload. Created once per task, used by one thread.
 
     Args:
         schema: The table's columns; `Field.path` says where in the record each one is.
         frame: Reads the frame before the record.
         schemas: Schemas by the keys in frames.
-        skips_tombstones: Whether a payload that is None or has no bytes is skipped; else it is
-            dirty.
-        fast_rows: From how many rows of a schema on the fast path is used, with equal results; None
-            never uses it.
+        skips_tombstones: See `FramedDecoder`.
+        fast_rows: See `FramedDecoder`.
         native: Whether to use the native module's fast path, where it is installed and supports the
             schema.
 
     Raises:
         ValueError: There is no column, or two have the same name.
     """
-
-    takes_any_sequence = True
 
     def __init__(
         self,
@@ -87,79 +69,21 @@ class AvroDecoder(RowDecoder):
         fast_rows: int | None = MIN_ROWS,
         native: bool = True,
     ) -> None:
-        check_columns(schema)
-        self._columns = Schema(tuple(inner_settings(field) for field in schema.fields))
-        self._fast_rows = fast_rows
-        self._native = native
-        self._fast: dict[WriterSchema, FastAvro | None] = {}
-        self._schema = arrow_schema(schema)
-        self._rows = TypedRows(schema)
-        self._frame = frame
-        self.reads_schema_header = frame is confluent_frame
-        self._schemas = schemas
-        self._skips_tombstones = skips_tombstones
-
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        """Columns of `Decoded.rows`, in the order of the schema it was made for."""
-        return self._schema
-
-    def decode(self, payloads: Sequence[bytes | None]) -> Decoded:
-        """Decode a batch of payloads; see `RowDecoder.decode`.
-
-        Payloads are read group by group, by the schemas they name, and put back into order.
-
-        Raises:
-            SchemaRegistryUnavailableError: The registry does not answer, and a schema is not known
-                yet. Nothing of the batch was decoded.
-            SchemaRegistryRefusedError: It refuses to answer.
-        """
-        collected = CollectedRows(self._schema)
-        read_by_schema(
-            payloads,
-            collected,
-            skips_tombstones=self._skips_tombstones,
-            frame=self._frame,
-            readers=self._schemas.of,
-            read=partial(self._read, collected),
-            read_fetched=partial(self._read_fetched, collected),
+        super().__init__(
+            schema,
+            frame=frame,
+            readers=schemas.of,
+            skips_tombstones=skips_tombstones,
+            fast_rows=fast_rows,
         )
-        return collected.decoded()
+        self._native = native
+        self.reads_schema_header = frame is confluent_frame
 
-    def fields_of(self, payload: bytes) -> Mapping[str, object]:
-        """See `RowDecoder.fields_of`."""
-        try:
-            key, begin = self._frame(payload)
-            writer = self._schemas.of([key])[key]
-            if isinstance(writer, DirtyValueError):
-                return {}
-            return avro_record(writer, Cursor(payload, begin))
-        except DirtyValueError:
-            return {}
+    def _record(self, reader: WriterSchema, payload: bytes, begin: int) -> dict[str, object]:
+        return avro_record(reader, Cursor(payload, begin))
 
-    def _read(self, collected: CollectedRows, writer: WriterSchema, group: list[Framed]) -> None:
-        fast = self._fast_columns(writer, len(group))
-        read_blocks(fast, partial(self._read_row, writer), group, collected)
-
-    def _read_fetched(
-        self,
-        collected: CollectedRows,
-        writer: WriterSchema,
-        payloads: JoinedPayloads,
-        prefix: bytes,
-    ) -> tuple[Rows, Rows] | None:
-        fast = self._fast_columns(writer, len(payloads))
-        return read_in_place(fast, payloads, prefix, collected)
-
-    def _read_row(self, writer: WriterSchema, payload: bytes, begin: int) -> list[object]:
-        return self._rows.row(avro_record(writer, Cursor(payload, begin)))
-
-    def _fast_columns(self, writer: WriterSchema, rows: int) -> FastAvro | None:
-        if self._fast_rows is None or rows < self._fast_rows:
-            return None
-        if writer not in self._fast:
-            self._fast[writer] = fast_avro(writer, self._columns, native=self._native)
-        return self._fast[writer]
+    def _fast_path(self, reader: WriterSchema) -> FastAvro | None:
+        return fast_avro(reader, self._columns, native=self._native)
 
 
 def fast_avro(writer: WriterSchema, columns: Schema, *, native: bool = True) -> FastAvro | None:

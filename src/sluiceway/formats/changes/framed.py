@@ -24,13 +24,12 @@ from sluiceway.formats.changes.outcomes import (
     OtherMessages,
     with_kinds,
 )
-from sluiceway.formats.collected_rows import CollectedRows, Rows
+from sluiceway.formats.collected_rows import CollectedRows, Rows, check_columns
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.framed_rows import (
     MIN_ROWS,
     FastRecords,
     Framed,
-    check_columns,
     in_blocks,
     read_by_schema,
 )

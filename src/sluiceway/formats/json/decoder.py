@@ -17,7 +17,7 @@ from sluiceway.formats.changes.connect_values import (
     schema_marks,
     see_wrapped,
 )
-from sluiceway.formats.collected_rows import CollectedRows, add_tombstones
+from sluiceway.formats.collected_rows import CollectedRows, add_tombstones, check_columns
 from sluiceway.formats.connect_blocks import WrappedReader, WrappedSchemas
 from sluiceway.formats.contract import Decoded, DirtyRow, RowDecoder
 from sluiceway.host.native_module import MODULE, native_module
@@ -59,14 +59,14 @@ class JsonDecoder(RowDecoder):
         tombstones: Literal["skip", "dirty"] = "skip",
         engine: Engine = "auto",
     ) -> None:
-        _check_columns(schema)
+        check_columns(schema)
         self._schema = arrow_schema(schema)
         keeper = kept_column(schema, extra, extra_column)
         read = [field for field in schema.fields if field is not keeper]
         # The column of the kept keys comes last while a row is made.
         self._order = [read.index(f) if f in read else len(read) for f in schema.fields]
         schema = Schema(tuple(inner_settings(field) for field in read))
-        _check_columns(schema)
+        check_columns(schema)
         self._keeper = keeper
         settled = ExtraKeys(schema, keeper, only_held=extra == "evolve")
         # A message of Kafka Connect has its row there, and the row's schema at the same level.
@@ -258,12 +258,3 @@ def _fast_path(schema: Schema, engine: Engine, *, sees_extra: bool) -> FastPath 
         raise ValueError(f"the engine native needs {MODULE}, which is not installed or too old")
     native = None if engine == "library" else NativeReader.for_schema(schema)
     return native or BlockReader.for_schema(schema)
-
-
-def _check_columns(schema: Schema) -> None:
-    names = [field.name for field in schema.fields]
-    if not names:
-        raise ValueError("the table has no column to read")
-    if len(set(names)) != len(names):
-        twice = sorted({name for name in names if names.count(name) > 1})
-        raise ValueError(f"columns have the same name: {', '.join(twice)}")

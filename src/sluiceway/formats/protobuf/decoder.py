@@ -2,23 +2,11 @@
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
+from collections.abc import Mapping
+from functools import lru_cache
 
-import pyarrow as pa
-
-from sluiceway.convert.dirty_value import DirtyValueError
-from sluiceway.formats.collected_rows import CollectedRows, Rows
-from sluiceway.formats.contract import Decoded, RowDecoder
-from sluiceway.formats.framed_rows import (
-    MIN_ROWS,
-    Framed,
-    TypedRows,
-    check_columns,
-    read_blocks,
-    read_by_schema,
-    read_in_place,
-)
+from sluiceway.formats.contract import RowDecoder
+from sluiceway.formats.framed_rows import MIN_ROWS, FramedDecoder
 from sluiceway.formats.options import (
     PROTOBUF_CONNECT,
     PROTOBUF_DESCRIPTOR_SET,
@@ -31,6 +19,9 @@ from sluiceway.formats.protobuf.message_schemas import (
     MessageSchemas,
     RegistryMessages,
 )
+from sluiceway.formats.protobuf.message_schemas import (
+    Key as MessageKey,
+)
 from sluiceway.formats.protobuf.native_columns import NativeProtobuf
 from sluiceway.formats.protobuf.proto_text import compile_proto
 from sluiceway.formats.protobuf.reader import MessageReader
@@ -38,9 +29,7 @@ from sluiceway.formats.protobuf.schema import ProtobufSchema as MessageSchema
 from sluiceway.formats.protobuf.wire import Wire
 from sluiceway.formats.schema_registry.settings import PREFIX, registry_settings
 from sluiceway.formats.schema_registry.store import process_store
-from sluiceway.types.arrow_types import arrow_schema
-from sluiceway.types.payloads import JoinedPayloads
-from sluiceway.types.schema import Schema, inner_settings
+from sluiceway.types.schema import Schema
 
 _OPTIONS = {
     PROTOBUF_CONNECT,
@@ -51,22 +40,19 @@ _OPTIONS = {
 }
 
 
-class ProtobufDecoder(RowDecoder):
+class ProtobufDecoder(FramedDecoder[MessageKey, MessageReader]):
     """Decodes Protobuf, one message a payload. Created once per task, used by one thread.
 
     Args:
         schema: The table's columns; `Field.path` says where in the message each one is.
         messages: Messages by the keys in payloads.
-        skips_tombstones: Whether a payload that is None or has no bytes is skipped; else it is
-            dirty.
+        skips_tombstones: See `FramedDecoder`.
         fast_rows: From how many rows of a message on the native module reads them, where it is
             installed and supports the columns, with equal results; None never uses it.
 
     Raises:
         ValueError: There is no column, or two have the same name.
     """
-
-    takes_any_sequence = True
 
     def __init__(
         self,
@@ -76,77 +62,20 @@ class ProtobufDecoder(RowDecoder):
         skips_tombstones: bool,
         fast_rows: int | None = MIN_ROWS,
     ) -> None:
-        check_columns(schema)
-        self._columns = Schema(tuple(inner_settings(field) for field in schema.fields))
-        self._fast_rows = fast_rows
-        self._fast: dict[MessageReader, NativeProtobuf | None] = {}
-        self._schema = arrow_schema(schema)
-        self._rows = TypedRows(schema)
-        self._messages = messages
-        self.reads_schema_header = isinstance(messages, RegistryMessages)
-        self._skips_tombstones = skips_tombstones
-
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        """Columns of `Decoded.rows`, in the order of the decoder's schema."""
-        return self._schema
-
-    def decode(self, payloads: Sequence[bytes | None]) -> Decoded:
-        """Decode a batch of payloads; see `RowDecoder.decode`.
-
-        Raises:
-            SchemaRegistryUnavailableError: The registry does not answer, and a schema is not known
-                yet. Nothing of the batch was decoded.
-            SchemaRegistryRefusedError: It refuses to answer.
-        """
-        collected = CollectedRows(self._schema)
-        read_by_schema(
-            payloads,
-            collected,
-            skips_tombstones=self._skips_tombstones,
-            frame=self._messages.frame,
-            readers=self._messages.of,
-            read=partial(self._read, collected),
-            read_fetched=partial(self._read_fetched, collected),
+        super().__init__(
+            schema,
+            frame=messages.frame,
+            readers=messages.of,
+            skips_tombstones=skips_tombstones,
+            fast_rows=fast_rows,
         )
-        return collected.decoded()
+        self.reads_schema_header = isinstance(messages, RegistryMessages)
 
-    def fields_of(self, payload: bytes) -> Mapping[str, object]:
-        """See `RowDecoder.fields_of`."""
-        try:
-            key, begin = self._messages.frame(payload)
-            reader = self._messages.of([key])[key]
-            if isinstance(reader, DirtyValueError):
-                return {}
-            return reader.read(Wire(payload, begin), len(payload))
-        except DirtyValueError:
-            return {}
+    def _record(self, reader: MessageReader, payload: bytes, begin: int) -> Mapping[str, object]:
+        return reader.read(Wire(payload, begin), len(payload))
 
-    def _read(self, collected: CollectedRows, reader: MessageReader, group: list[Framed]) -> None:
-        fast = self._fast_columns(reader, len(group))
-        read_blocks(fast, partial(self._read_row, reader), group, collected)
-
-    def _read_fetched(
-        self,
-        collected: CollectedRows,
-        reader: MessageReader,
-        payloads: JoinedPayloads,
-        prefix: bytes,
-    ) -> tuple[Rows, Rows] | None:
-        fast = self._fast_columns(reader, len(payloads))
-        return read_in_place(fast, payloads, prefix, collected)
-
-    def _fast_columns(self, reader: MessageReader, rows: int) -> NativeProtobuf | None:
-        if self._fast_rows is None or rows < self._fast_rows:
-            return None
-        if reader not in self._fast:
-            self._fast[reader] = NativeProtobuf.for_message(
-                reader.of, self._columns, connect=reader.connect
-            )
-        return self._fast[reader]
-
-    def _read_row(self, reader: MessageReader, payload: bytes, begin: int) -> list[object]:
-        return self._rows.row(reader.read(Wire(payload, begin), len(payload)))
+    def _fast_path(self, reader: MessageReader) -> NativeProtobuf | None:
+        return NativeProtobuf.for_message(reader.of, self._columns, connect=reader.connect)
 
 
 def open_protobuf(schema: Schema, options: Mapping[str, str]) -> RowDecoder:

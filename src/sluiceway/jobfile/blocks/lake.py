@@ -21,7 +21,6 @@ from sluiceway.jobfile.blocks.values import (
 )
 from sluiceway.types.reader_names import RESERVED_COLUMNS
 
-ICEBERG = "iceberg"
 _TRANSFORM = re.compile(r"identity|year|month|day|hour|(?:bucket|truncate)\[([1-9][0-9]{0,8})\]")
 
 

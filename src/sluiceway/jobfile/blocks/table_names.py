@@ -9,7 +9,6 @@ from sluiceway.jobfile.blocks.event_time import TABLE_IN_NAME, late_table_name
 from sluiceway.jobfile.blocks.table_target import table_path
 from sluiceway.jobfile.blocks.topic_pattern import groups_in
 from sluiceway.jobfile.blocks.values import is_table_name
-from sluiceway.jobfile.document import Scalar
 from sluiceway.jobfile.positions import Path, Positions
 from sluiceway.jobfile.problems import JobFileProblem, Mark, quoted
 
@@ -50,7 +49,7 @@ def _problems(routes: Sequence[Positions]) -> Iterator[JobFileProblem]:
         elif (table := _late(positions)) is not None:
             late[table] = positions.value(_LATE)
     for positions in routes:
-        if (table := _named(positions, _text(positions, _DIRTY))) in own:
+        if (table := _named(positions, positions.text(_DIRTY))) in own:
             yield _taken(positions, _DIRTY, "dirty rows", own[table], "a route's own table")
         elif table in late:
             yield _taken(positions, _DIRTY, "dirty rows", late[table], "a table of late rows")
@@ -60,7 +59,7 @@ def _late_problem(
     positions: Positions, own: Mapping[Table, Mark], late: Mapping[Table, Mark]
 ) -> JobFileProblem | None:
     """The problem of a route's table of late rows, given the tables of earlier routes."""
-    name, filled = _text(positions, _LATE), _text(positions, _own_name(positions))
+    name, filled = positions.text(_LATE), positions.text(_own_name(positions))
     if name and TABLE_IN_NAME not in name and groups_in(filled):
         text = f"expected {quoted(TABLE_IN_NAME)} in the name: a pattern makes several routes"
         todo = f"write for example 'late.{TABLE_IN_NAME}', in quotes"
@@ -88,7 +87,7 @@ def _own_name(positions: Positions) -> Path:
 
 
 def _own(positions: Positions) -> Table | None:
-    return _named(positions, _text(positions, _own_name(positions)))
+    return _named(positions, positions.text(_own_name(positions)))
 
 
 def _late(positions: Positions) -> Table | None:
@@ -96,18 +95,11 @@ def _late(positions: Positions) -> Table | None:
 
 
 def _late_name(positions: Positions) -> str:
-    table = _text(positions, _own_name(positions)).partition(".")[2]
-    return late_table_name(_text(positions, _LATE), table)
+    table = positions.text(_own_name(positions)).partition(".")[2]
+    return late_table_name(positions.text(_LATE), table)
 
 
 def _named(positions: Positions, name: str) -> Table | None:
     """The table of a name; None for no name, and for a name that depends on topics."""
-    connection = _text(positions, table_path(positions, "connection"))
+    connection = positions.text(table_path(positions, "connection"))
     return (connection, name.lower()) if is_table_name(name) else None
-
-
-def _text(positions: Positions, path: Path) -> str:
-    if not positions.has(path):
-        return ""
-    node = positions.node(path)
-    return node.value if isinstance(node, Scalar) and isinstance(node.value, str) else ""

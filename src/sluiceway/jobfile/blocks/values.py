@@ -24,10 +24,13 @@ _HOST_PORT = re.compile(
     r"(?:[A-Za-z0-9_][A-Za-z0-9._-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\]):(?P<port>[0-9]{1,5})"
 )
 HIDDEN_KEYS = (
-    r"(?i)password|passphrase|secret|token|credential|key\.pem|access\.key|api-key"
-    r"|authorization|cookie|account\.key\.|private\.key$|encryption\.key$|jaas\.config|^salt$"
+    r"(?i)password|passphrase|secret|token|credential(?!s\.?provider\b)|key\.pem|access\.key"
+    r"|api-key|authorization|cookie|account\.key\.|private\.key$|encryption\.key$|jaas\.config|^salt$"
 )
-"""Parts of option names that hold secrets; a pattern in Python's and Java's syntax."""
+"""Parts of option names that hold secrets; a pattern in Python's and Java's syntax.
+
+`...credentials.provider` names a class.
+"""
 _SECRET_KEY = re.compile(HIDDEN_KEYS)
 _TABLE_NAME = re.compile(r"[A-Za-z_]\w{0,127}\.[A-Za-z_]\w{0,127}", re.ASCII)
 _LAKE_NAME = re.compile(r"[A-Za-z0-9_][\w-]{0,127}(\.[A-Za-z0-9_][\w-]{0,127}){1,9}", re.ASCII)

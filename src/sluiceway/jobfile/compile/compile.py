@@ -7,7 +7,7 @@ from dataclasses import replace
 from sluiceway.chains.lake_upstream import LAKE_SOURCE, LakeUpstream
 from sluiceway.chains.options import UpstreamOptions
 from sluiceway.errors import JobFileError
-from sluiceway.eventtime.time_kind import TimeKind
+from sluiceway.eventtime.partition_time import TimeKind
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.jobfile.blocks.dirty import DirtySpec
 from sluiceway.jobfile.blocks.event_time import DEFAULT_ARCHIVE_WINDOW_MS, UNLIMITED

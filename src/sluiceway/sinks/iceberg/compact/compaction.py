@@ -78,7 +78,6 @@ class Compacted:
         partition: Its name.
         files: How many there were.
         size_bytes: Size of these together.
-        after_bytes: Size of the files in their place.
         left: Why they are as they were; empty when they are not.
         failed: Why they could not be rewritten; empty when they could. A person should look.
     """
@@ -86,7 +85,6 @@ class Compacted:
     partition: str
     files: int
     size_bytes: int
-    after_bytes: int = 0
     left: str = ""
     failed: str = ""
 
@@ -549,6 +547,4 @@ class LakeCompaction:
 
 
 def _compacted(each: _Made, left: str = "") -> Compacted:
-    return Compacted(
-        each.partition, len(each.sources), each.before_bytes, 0 if left else each.size_bytes, left
-    )
+    return Compacted(each.partition, len(each.sources), each.before_bytes, left)
