@@ -133,10 +133,12 @@ fuzz-rocketmq: $(STAMP) #: A million damaged frames and messages of RocketMQ: a 
 	@cd tests && nice -n 19 ../$(BIN)/python -m tools.rocketmq_fuzz --frames $(or $(FRAMES),1000000)
 
 # Its packages lie apart from the product's. dbt-core 1.12 and later need a download that is no package.
-test-dbt: $(STAMP) #: dbt-spark over announced hours, as docs/guides/chains.md has it, on the lab's metastore
+test-dbt: $(STAMP) #: dbt-spark and Declarative Pipelines, as docs/guides/chains.md has them, on the lab's metastore
 	@test -d $(VENV)/dbt || $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  --target $(VENV)/dbt "dbt-spark==1.11.0" "dbt-core==1.11.16"
-	@SLUICEWAY_DBT=$(CURDIR)/$(VENV)/dbt $(BIN)/pytest -q tests/e2e/test_chain_clients.py
+	@test -d $(VENV)/pipelines || $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --no-deps --target $(VENV)/pipelines "grpcio-status==1.85.3"
+	@SLUICEWAY_DBT=$(CURDIR)/$(VENV)/dbt SLUICEWAY_PIPELINES=$(CURDIR)/$(VENV)/pipelines $(BIN)/pytest -q tests/e2e/test_chain_clients.py
 
 test-pack: $(STAMP) #: A packed environment: the same bytes twice; runs a task on workers without Python packages
 	@$(BIN)/pytest -q tests/clusters/test_packed_environment.py

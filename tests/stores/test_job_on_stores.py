@@ -1,6 +1,5 @@
 """Whole jobs whose tables lie on S3 and on HDFS: kills, merged files, replayed rows, readers."""
 
-import json
 import os
 import signal
 import subprocess
@@ -213,12 +212,7 @@ def test_dirty_rows_on_a_store_are_replayed_once(story: Story) -> None:
 def test_rows_landed_on_a_store_run_through_sql_once_though_the_driver_dies(
     story: Story, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = {}
-    for number, (key, value) in enumerate(story.store.spark_settings(lab).items()):
-        # Some of them are secrets, which a job file takes from references alone.
-        monkeypatch.setenv(f"SPARK_SETTING_{number}", value)
-        settings[key] = f"${{env:SPARK_SETTING_{number}}}"
-    put_sql(story.job, more=f"spark_conf: {json.dumps(settings)}, ")
+    put_sql(story.job, more=f"{story.store.spark_conf(lab, monkeypatch.setenv)}, ")
     for point in ("step.written", "step.prepared"):
         story.produce(200)
         (tmp_path / point).mkdir()

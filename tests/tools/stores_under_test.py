@@ -1,6 +1,8 @@
 """A store of the lab as tests of whole jobs see it: how a job names it, what lies there."""
 
+import json
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from pathlib import Path
 
 from sluiceway.lab.hdfs import HdfsEndpoint
@@ -34,6 +36,19 @@ class StoreUnderTest(ABC):
     @abstractmethod
     def spark_settings(self, lab: Lab) -> dict[str, str]:
         """By which Spark reads from there."""
+
+    def spark_conf(self, lab: Lab, set_variable: Callable[[str, str], None]) -> str:
+        """The same as `run.spark_conf` of a job file.
+
+        Args:
+            lab: Has the jars.
+            set_variable: Of the environment of drivers; secrets are named by reference.
+        """
+        settings = {}
+        for number, (key, value) in enumerate(self.spark_settings(lab).items()):
+            set_variable(f"SPARK_SETTING_{number}", value)
+            settings[key] = f"${{env:SPARK_SETTING_{number}}}"
+        return f"spark_conf: {json.dumps(settings)}"
 
     @abstractmethod
     def local_copy(self, location: str, folder: Path) -> Path:

@@ -16,8 +16,16 @@ TIMES = "{field: ts, unit: ms, out_of_orderness: 0s, idle_after: 30d}"
 SQL = "SELECT city, count(*) AS n, max(id) AS newest FROM input GROUP BY city"
 
 
-def computed_hours(
-    run: RouteRun, folder: Path, metastore_uri: str, sql: str = SQL, ready: str = ""
+def computed_hours(  # noqa: PLR0913 - a test names what it changes
+    run: RouteRun,
+    folder: Path,
+    metastore_uri: str,
+    sql: str = SQL,
+    ready: str = "",
+    *,
+    connections: str = "",
+    hive: str = "",
+    more: str = "",
 ) -> RouteRun:
     """The job that computes the hours of a route's table; written again with another query.
 
@@ -27,17 +35,22 @@ def computed_hours(
         metastore_uri: Of both tables.
         sql: The query.
         ready: Its block `ready`, in braces; empty for none.
+        connections: Further connections, as `write_job` takes them.
+        hive: Further keys of `table.hive`, after a comma.
+        more: Further keys of the block `run`, after a comma.
     """
     path = folder / f"{run.job.path.stem}-hourly.yaml"
     path.write_text(f"""\
 version: 1
 name: hourly
-connections: {{hms: {{metastore: {{uri: "{metastore_uri}"}}}}}}
+connections:
+  hms: {{metastore: {{uri: "{metastore_uri}"}}}}
+{connections}
 source: {{table: {run.job.table}, mode: recompute, unit: [dt, hr], when: ready}}
 transform:
   sql: {sql}
-table: {{hive: {{connection: hms, name: {run.job.table}_hourly}}}}
-run: {{interval: 0.5s, master: "local[2]"}}
+table: {{hive: {{connection: hms, name: {run.job.table}_hourly{hive}}}}}
+run: {{interval: 0.5s, master: "local[2]"{more}}}
 {f"ready: {ready}" if ready else ""}
 """)
     return RouteRun(JobFile(path, f"{run.job.table}_hourly"))
