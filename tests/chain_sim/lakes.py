@@ -1,8 +1,9 @@
 """An Iceberg table of others on this disk, and drivers of a route that reads it: all from one seed.
 
 Its writers append, merge files, let snapshots go with their files, and at times remove rows or roll
-back. Answers of the catalog come late, after more has happened, or not at all. Row n is the n-th
-that was ever appended, so what a route has committed can be judged row by row.
+back; half of such routes pass over what removes rows. Answers of the catalog come late, after more
+has happened, or not at all. Row n is the n-th that was ever appended, so what a route has committed
+can be judged row by row.
 """
 
 from collections import Counter
@@ -20,6 +21,15 @@ from sluiceway.chains.lake_client import LakeClient
 from sluiceway.chains.lake_reader import LakeReader
 from sluiceway.chains.lake_upstream import LakeUpstream
 from sluiceway.errors import MetastoreUnavailableError, OffsetsLostError, SourceUnavailableError
+from sluiceway.ledger.folding.fold_state import Subscription
+from sluiceway.schedule import source_view
+from sluiceway.schedule.planner import (
+    new_partitions,
+    plan_hand_over,
+    plan_sources,
+    plan_splits,
+)
+from sluiceway.schedule.start_offsets import ResolvedStart
 from sluiceway.sources.contract import SourcePartition, Split
 from tools.lake_chain import NAME, SCHEMA, expire_all_but_newest, merge_files, roll_back, rows
 
@@ -58,7 +68,10 @@ class LakeWorld(World):
         self._table = catalog.create_table(NAME, SCHEMA)
         self._written = 0
         self._planning: Any = None
+        self._rule = "ignore" if seed % 4 == 2 else "halt"
+        self._unseen: set[int] = set()
         self._removed = False
+        self._rolled_back = False
         self._expired = False
 
     def live(self) -> None:
@@ -108,8 +121,14 @@ class LakeWorld(World):
         expire_all_but_newest(table)
         for path in before - set(self._fresh().inspect.all_files()["file_path"].to_pylist()):
             Path(path.removeprefix("file://")).unlink()
-        known = self._log.fold().sources.get((self.log.topic, self.log.partition))
-        self._expired |= known is None or known.end < _newest_begin(table)
+        sources = self._log.fold().sources
+        known = sources.get((self.log.topic, self.log.partition))
+        if self._rule == "ignore":
+            # Its offsets are those of several logs: any row that is not read may go.
+            unread = set(range(self._written)) - self._unseen - set(self._rows())
+            self._expired |= bool(unread)
+        else:
+            self._expired |= known is None or known.end < _newest_begin(table)
         self._note("expire")
 
     def _upstream_dies(self) -> None:
@@ -119,20 +138,25 @@ class LakeWorld(World):
         if self._harmless or newest is None:
             return
         before = newest.parent_snapshot_id
-        if before is None or table.snapshot_by_id(before) is None or self.rng.random() < 0.5:
-            table.delete(EqualTo("id", self.rng.randrange(self._written)))
-            self._note("remove")
+        removes = self.rng.random() < (0.9 if self._rule == "ignore" else 0.5)
+        if before is None or table.snapshot_by_id(before) is None or removes:
+            row = self.rng.randrange(self._written)
+            table.delete(EqualTo("id", row))
+            if not self._log.fold().sources:
+                self._unseen.add(row)
+            self._removed |= self._rule == "halt"
+            self._note(f"remove {row}")
         else:
+            self._rolled_back = self._removed = True
             roll_back(table, before)
             self._note("roll-back")
             for _ in range(self.rng.randint(0, 3)):
                 self._add()
-        self._removed = True
 
     # Drivers of the route
 
     def _client(self) -> Any:
-        return LakeClient(LakeUpstream(NAME, ()), 1.0)
+        return LakeClient(LakeUpstream(NAME, (), on_correction=self._rule), 1.0)
 
     def _turn(self) -> None:
         try:
@@ -148,7 +172,7 @@ class LakeWorld(World):
         (follower,) = [each for each in self._followers if each.client is self._planning]
         options = LakeUpstream.of(
             {
-                **dict(LakeUpstream(NAME, ()).texts()),
+                **dict(LakeUpstream(NAME, (), on_correction=self._rule).texts()),
                 **follower.client.reader_options(),
             }
         )
@@ -164,7 +188,28 @@ class LakeWorld(World):
 
     def _plan(self, follower: Follower) -> None:
         self._planning = follower.client
-        super()._plan(follower)
+        writer, topic = follower.writer, self.log.topic
+        writer.read_new()
+        fold, wanted = writer.fold, Subscription((topic,), "", "earliest")
+        view = source_view.view_of_route(
+            source_view.read_source_view(follower.client, [topic]), fold
+        )
+        passed = source_view.passed_over(fold, view)
+        if passed is None:
+            found = view.of([topic])
+            new = new_partitions(fold, wanted, found)
+            starts = {one: ResolvedStart(view.bounds[one].start_offset, "earliest") for one in new}
+            record = plan_sources(fold, wanted, found, view.bounds, starts)
+        else:
+            record = plan_hand_over(fold, wanted, passed)
+        if record is not None:
+            writer.commit(record)
+            self._note(f"sources {[pin.how for pin in record.partitions]} {record.reason}")
+            if passed is not None:
+                self._note(f"pass snapshot {passed.slot}")
+            return
+        for planned in plan_splits(fold, view.bounds, None):
+            follower.read = planned, *self._read(planned.split)
 
     # What must hold
 
@@ -181,7 +226,11 @@ class LakeWorld(World):
 
     def _missing(self) -> list[int]:
         held = self._fresh().scan(selected_fields=("id",)).to_arrow()["id"].to_pylist()
-        return sorted(set(held) - set(self._rows()))
+        wanted = set(held)
+        if self._rule == "ignore" and not self._rolled_back:
+            # Also what was removed before it was read.
+            wanted |= set(range(self._written)) - self._unseen
+        return sorted(wanted - set(self._rows()))
 
 
 def _newest_begin(table: Table) -> int:

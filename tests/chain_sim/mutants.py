@@ -9,17 +9,21 @@ from typing import Any
 from sluiceway.chains import lake_log, units
 from sluiceway.chains.lake_log import LakeLog, LakeStep, StepKind
 from sluiceway.chains.upstream import UpstreamLedger
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import ReplaceRecord, SwapRecord
 from sluiceway.ledger.records import Record
 from sluiceway.ledger.row_places import FileSpan, RowBook
-from sluiceway.sources.contract import HandOver, Split
+from sluiceway.schedule import source_view
+from sluiceway.schedule.source_view import SourceView
+from sluiceway.sources.contract import HandOver, Removal, Split
+from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.recomputing import Recomputer
 from tools.mutant_fit import Patch, held
 
 _REPLACE, _HAND_OVER = RowBook._replace, UpstreamLedger.hand_over
 _SPANS = RowBook._spans
-_AFTER = LakeLog.after
+_AFTER, _REMOVAL, _PASSED_OVER = LakeLog.after, lake_log._removal, source_view.passed_over
 _WHY_DUE, _APPLY, _NOTE = units._why_due, units.UnitBook.apply, Recomputer._note
 
 
@@ -140,7 +144,7 @@ def removals_pass(snapshot: Any, gained: int) -> StepKind:
 
 def expired_left_out(self: LakeLog, split: Split) -> list[LakeStep]:
     """What cannot be read is left out."""
-    steps = self._since(split.newest_slot)
+    steps, _ = self._since(split.newest_slot)
     start = max(split.start_offset, steps[0].begin if steps else 0)
     return [step for step in steps if step.kind is not StepKind.KEEPS and step.end > start]
 
@@ -150,7 +154,31 @@ def base_of_now(self: LakeLog, split: Split) -> list[LakeStep]:
     return _AFTER(self, replace(split, newest_slot=self.newest, leader_epoch=None))
 
 
+def passed_unread(fold: Fold, view: SourceView) -> HandOver | None:
+    """A snapshot that removes rows is passed over before all rows below it are read."""
+    for one, place in view.bounds.items():
+        known = fold.sources.get((one.topic, one.partition))
+        if known is not None and place.removals:
+            known = replace(known, end=BigInt(place.removals[0].end))
+            fold = replace(fold, sources={**fold.sources, (one.topic, one.partition): known})
+    return _PASSED_OVER(fold, view)
+
+
+def begins_with_all(step: LakeStep) -> Removal:
+    """The log after a snapshot that removes rows begins with the rows that it has left."""
+    return replace(_REMOVAL(step), start=0)
+
+
+def added_with_removal(step: LakeStep) -> Removal:
+    """The rows that such a snapshot has added are read."""
+    gone = _REMOVAL(step)
+    return replace(gone, start=max(gone.start - gone.added, 0))
+
+
 LAKE_MUTANTS: dict[str, Sequence[Patch]] = {
+    "passed-unread": [(source_view, "passed_over", passed_unread)],
+    "begins-with-all": [(lake_log, "_removal", begins_with_all)],
+    "added-with-removal": [(lake_log, "_removal", added_with_removal)],
     "removals-pass": [(lake_log, "_kind", removals_pass)],
     "expired-left-out": [(LakeLog, "after", expired_left_out)],
     "base-of-now": [(LakeLog, "after", base_of_now)],

@@ -338,6 +338,7 @@ class World:
         read = replace(
             span(0, start, end, gaps=end - start - len(rows)),
             topic=one.topic,
+            partition=one.partition,
             cluster_id=known.cluster_id,
             topic_id=known.topic_id,
             end_epoch=epoch,

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.expressions import EqualTo
 
 from e2e.test_pages_for_new_users import PAGE as FIRST_PAGE
 from e2e.test_pages_for_new_users import as_tested, servers, with_todays_hours
@@ -15,6 +17,7 @@ from sluiceway.ledger.partition_records import ReadyRecord, SwapRecord
 from tools.chain_guide import PAGE, SETTINGS
 from tools.job_files import JobFile, write_job
 from tools.lab_fixture import TopicFactory
+from tools.lake_chain import NAME, SCHEMA, rows
 from tools.page_commands import PageShell, Step, blocks_of, steps_of
 from tools.route_runs import RouteRun
 
@@ -71,6 +74,33 @@ def test_chain_of_three_tables_works_as_written(
     reasons = [each.reason.partition(":")[0] for each in swaps]
     assert reasons == ["new"] * len(announced) + ["SQL changed"] * len(announced)
     chain_run.of("hourly").assert_verified()
+
+
+@pytest.mark.slow
+def test_iceberg_table_as_the_source_works_as_written(tmp_path: Path) -> None:
+    (text,) = [each for each in blocks_of(PAGE, "yaml") if "name: lake" in each]
+    place = f"file://{tmp_path}/warehouse"
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=place)
+    catalog.create_namespace("others")
+    table = catalog.create_table(NAME, SCHEMA)
+    table.append(rows(range(200)))
+    (tmp_path / "lake.yaml").write_text(text.replace("/srv/lake", str(tmp_path)))
+    shell = PageShell(tmp_path, {}, as_tested)
+
+    def follow() -> dict[str, str]:
+        steps = [step for step in steps_of(PAGE) if "lake.yaml" in step.command]
+        return {step.command: shell.run(step) for step in steps}
+
+    assert len(follow()) == 3
+    table.refresh()
+    table.delete(EqualTo("id", 7))
+    table.append(rows(range(200, 210)))
+    answers = follow()
+    shown = answers["sluiceway status lake.yaml"]
+    assert f"reads {NAME}: snapshot 3 of 3, 1 that removed rows passed over" in shown
+    assert answers["sluiceway verify lake.yaml"].endswith("\nverified\n")
+    found = catalog.load_table("ods.events").scan(selected_fields=("id",)).to_arrow()
+    assert sorted(found["id"].to_pylist()) == list(range(210))
 
 
 @pytest.mark.slow

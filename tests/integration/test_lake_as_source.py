@@ -1,5 +1,6 @@
 """A table that another client appends to is the source of a route: exact after kills."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,43 @@ def test_table_that_removes_rows_or_is_dropped_or_made_again_stops_the_route(
     with pytest.raises(OffsetsLostError, match="the table is not the same as before"):
         chain.job.catch_up()
     assert chain.read() == exactly(10)
+
+
+def test_removed_rows_are_passed_over_where_the_job_file_says_so(
+    chain: LakeChain, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A route that has halted goes on with another rule, and a driver may die at any step."""
+    chain.append(range(10))
+    chain.job.catch_up()
+    chain.append(range(10, 14))
+    chain.table().delete(EqualTo("id", 3))
+    with pytest.raises(OffsetsLostError, match="number 3 has removed or replaced rows"):
+        chain.job.catch_up()
+    text = chain.job.path.read_text()
+    chain.job.path.write_text(
+        text.replace(f"table: {NAME}", f"table: {NAME}, on_correction: ignore")
+    )
+    for number, step in enumerate((Step.PINNED, Step.PLANNED, Step.COMMITTED)):
+        chain.append(range(14 + number, 15 + number))
+        with pytest.raises(Crash):
+            chain.job.catch_up(observe=CrashAt(step))
+    chain.table().delete(EqualTo("id", 16))
+    chain.append(range(17, 20))
+    chain.job.catch_up()
+    assert Counter(each for _, each in chain.read()) == Counter(range(20))
+    assert chain.job.verified().problems == []
+    job = str(chain.job.path)
+    capsys.readouterr()
+    for command in (
+        ["status", job],
+        ["plan", job],
+        ["offsets", "show", job],
+        ["ledger", "show", job],
+    ):
+        assert run_command(command) == 0
+    shown = capsys.readouterr().out
+    assert f"reads {NAME}: snapshot 8 of 8, 2 that removed rows passed over" in shown
+    assert "snapshot 3 removed 10 rows and added 9" in shown
 
 
 def test_expiry_below_the_reader_stops_the_route(

@@ -33,7 +33,7 @@ from sluiceway.route.halt_report import halt_report
 from sluiceway.route.route_meter import committed_ends, lag_records
 from sluiceway.route.status import RouteState, RouteStatus, decode_status
 from sluiceway.schedule.oldest_waiting import oldest_waiting_ms, waiting_ends
-from sluiceway.schedule.source_view import SourceView, is_same_log, read_source_view
+from sluiceway.schedule.source_view import SourceView, is_same_log, read_source_view, view_of_route
 from sluiceway.sources.contract import LogBounds, SourcePartition
 
 if TYPE_CHECKING:
@@ -418,13 +418,14 @@ def _waiting(route: ObservedRoute, view: SourceView) -> dict[SourcePartition, in
     """Source partitions with records that wait; empty when the lag is not known."""
     if route.fold is None or not route.status.lag_records:
         return {}
-    return waiting_ends(committed_ends(route.fold), view.bounds)
+    return waiting_ends(committed_ends(route.fold), view_of_route(view, route.fold).bounds)
 
 
 def _measured(status: RouteStatus, fold: Fold | None, view: SourceView) -> RouteStatus:
     """The status with its lag, or with why there is none: offsets of another log do not count."""
     if fold is None:
         return status
+    view = view_of_route(view, fold)
     live = {key: known for key, known in fold.sources.items() if not known.retired}
     # A partition that is gone has no lag: the others are read without it.
     there = {one: known for key, known in live.items() if view.has(one := SourcePartition(*key))}

@@ -15,7 +15,7 @@ from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_state import SourceState
 from sluiceway.route.clients import open_source
 from sluiceway.schedule.planner import new_partitions, readable_start, way_out_of
-from sluiceway.schedule.source_view import SourceView, is_same_log, read_source_view
+from sluiceway.schedule.source_view import SourceView, is_same_log, read_source_view, view_of_route
 from sluiceway.schedule.start_offsets import resolve_start
 from sluiceway.sources.contract import SourceClient, SourcePartition
 from sluiceway.types.log_key import LogKey
@@ -129,6 +129,7 @@ def route_offsets(config: RouteConfig) -> RouteOffsets:
     source = open_source(config)
     try:
         view = read_source_view(source, topics | {*config.subscription.topics})
+        view = view_of_route(view, fold)
         problems += source_reasons(config, fold, view, source)
     except Retriable as error:
         broker_error = str(error)

@@ -62,6 +62,7 @@ class ObservedUpstream:
         units: How far a route with `mode: recompute` is; None for others.
         snapshots: Whether slots are sequence numbers of snapshots: the table is one of Iceberg that
             is read row by row.
+        passed_over: How many snapshots that removed rows were passed over.
     """
 
     table: str
@@ -69,6 +70,7 @@ class ObservedUpstream:
     published_slot: int
     units: ObservedUnits | None = None
     snapshots: bool = False
+    passed_over: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +119,19 @@ def _observed_snapshots(config: RouteConfig) -> ObservedUpstream:
     options = LakeUpstream.of(dict(config.source.options))
     client = LakeClient(options, _TIMEOUT_S)
     try:
-        log = LakeLog(client.table().metadata, options.topic)
+        metadata = client.table().metadata
     finally:
         client.close()
-    known = read_ledger(find_ledger(config)).fold.sources.get((options.topic, 0))
-    read = -1 if known is None else log.number_through(known.end, known.newest_slot)
-    return ObservedUpstream(options.name, read, log.newest, snapshots=True)
+    log = LakeLog(metadata, options.topic, passes_over=options.passes_over)
+    sources = read_ledger(find_ledger(config)).fold.sources
+    keys = sorted(key for key in sources if key[0] == options.topic)
+    read = -1
+    if keys:
+        known = sources[keys[-1]]
+        read = max(log.number_through(known.end, known.newest_slot), known.newest_slot)
+    return ObservedUpstream(
+        options.name, read, log.newest, snapshots=True, passed_over=max(len(keys) - 1, 0)
+    )
 
 
 def _observed_units(config: RouteConfig, rule: UnitRule) -> ObservedUpstream:

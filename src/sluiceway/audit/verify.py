@@ -27,6 +27,7 @@ from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import ExpireRecord, ReplaceRecord, SwapRecord
 from sluiceway.ledger.places import is_moved_folder
 from sluiceway.ledger.records import DataRecord, EpochRecord, Record
+from sluiceway.schedule.source_view import SourceView, view_of_route
 from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice
 from sluiceway.sinks.files.reading import count_rows, format_by_name, has_footer
 from sluiceway.sinks.partition_path import partition_folder
@@ -442,13 +443,20 @@ class Verifier:
         live = {key: known for key, known in self.fold.sources.items() if not known.retired}
         if not live:
             return
+        topics = sorted({topic for topic, _ in live})
         try:
-            discovered = source.discover(sorted({topic for topic, _ in live}))
+            discovered = source.discover(topics)
         except TopicNotFoundError as error:
             self.report.add("source", error.where or "topics", str(error))
             return
-        identities = {found.partition: found.identity for found in discovered}
-        bounds = source.bounds(list(identities))
+        ends = source.bounds([found.partition for found in discovered])
+        by_topic = {
+            topic: tuple(each for each in discovered if each.partition.topic == topic)
+            for topic in topics
+        }
+        view = view_of_route(SourceView(by_topic, ends, {}), self.fold)
+        identities = {found.partition: found.identity for found in view.of(topics)}
+        bounds = view.bounds
         for (topic, number), known in sorted(live.items()):
             partition = SourcePartition(topic, number)
             where = str(partition)

@@ -59,7 +59,7 @@ class OneTableClient(SourceClient):
 
     def expect(self, partitions: Mapping[SourcePartition, SourceIdentity]) -> None:
         """See `SourceClient.expect`."""
-        self._was_read = self._was_read or self._partition in partitions
+        self._was_read |= any(one.topic == self._topic for one in partitions)
 
     def _dropped(self, *, was_read: bool) -> SluicewayError:
         """The error for a table that its catalog does not have."""

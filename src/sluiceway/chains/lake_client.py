@@ -55,9 +55,12 @@ class LakeClient(OneTableClient):
         with self._lock:
             table = self.table()
             self._is_fresh = True
-            base = self._base(LakeLog(table.metadata, self._topic))
+            base = self._base(self._log(table))
         identity = SourceIdentity(LAKE_CLUSTER, str(table.metadata.table_uuid))
         return (DiscoveredPartition(self._partition, identity, None, base),)
+
+    def _log(self, table: Table) -> LakeLog:
+        return LakeLog(table.metadata, self._topic, passes_over=self._options.passes_over)
 
     def _base(self, log: LakeLog) -> int:
         """Sequence number of the snapshot that a new route begins with."""
@@ -76,8 +79,8 @@ class LakeClient(OneTableClient):
             table = self._table if self._is_fresh else None
             table = self.table() if table is None else table
             self._is_fresh = False
-            log = LakeLog(table.metadata, self._topic)
-        here = LogBounds(0, log.end, log.end, removed_slot=log.removed)
+            log = self._log(table)
+        here = LogBounds(0, log.end, log.end, removed_slot=log.removed, removals=log.removals)
         return {one: here for one in partitions if one == self._partition}
 
     def offsets_at(
@@ -91,7 +94,7 @@ class LakeClient(OneTableClient):
             OffsetsLostError: The table's snapshots do not reach back to the start.
         """
         with self._lock:
-            log = LakeLog(self.table().metadata, self._topic)
+            log = self._log(self.table())
             is_start = timestamp_ms == self._options.start_ms
             end = log.before(timestamp_ms)[1] if is_start else log.end
         return {one: end for one in partitions if one == self._partition}
@@ -102,7 +105,7 @@ class LakeClient(OneTableClient):
     def refuse_lost(self, split: Split) -> None:
         """See `SourceClient.refuse_lost`: rows may have gone with an expired snapshot."""
         with self._lock:
-            LakeLog(self.table().metadata, self._topic).after(split)
+            self._log(self.table()).after(split)
 
     def reader_options(self) -> Mapping[str, str]:
         """See `SourceClient.reader_options`: the metadata file, and how files are read."""

@@ -3,6 +3,9 @@
 A snapshot that appends has the offsets from the `total-records` of its parent up to its own. One
 that replaces files has none. So offsets stay when older snapshots expire. A route begins with the
 rows of one snapshot, its base: these have the offsets from 0 on, in the order of their files.
+
+A route that passes over removed rows reads up to the snapshot that removes some, and no row of it.
+That snapshot is the base of a new log, which begins after its rows.
 """
 
 from collections.abc import Iterator
@@ -13,6 +16,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import (
     ADDED_DELETE_FILES,
+    ADDED_POSITION_DELETES,
     ADDED_RECORDS,
     DELETED_DATA_FILES,
     DELETED_RECORDS,
@@ -22,7 +26,7 @@ from pyiceberg.table.snapshots import (
 )
 
 from sluiceway.errors import NotInThisVersionError, OffsetsLostError, TableMismatchError
-from sluiceway.sources.contract import Split
+from sluiceway.sources.contract import Removal, Split
 
 
 class StepKind(StrEnum):
@@ -57,18 +61,21 @@ class LakeLog:
     Args:
         metadata: Metadata of the table.
         where: The table, for errors.
+        passes_over: Whether a log ends at a snapshot that removes rows, and another one follows.
 
     Attributes:
         end: Offset after the newest row.
         newest: Sequence number of the newest snapshot; 0 without one.
-        removed: That of the newest snapshot that has removed rows; -1 without one.
+        removed: That of the newest snapshot that has removed rows and is not passed over; -1
+            without one.
+        removals: Snapshots that are passed over, oldest first.
 
     Raises:
         NotInThisVersionError: The table, or its newest snapshot, is of format version 1.
         TableMismatchError: A snapshot does not count its rows.
     """
 
-    def __init__(self, metadata: TableMetadata, where: str) -> None:
+    def __init__(self, metadata: TableMetadata, where: str, *, passes_over: bool = False) -> None:
         if metadata.format_version < 2:  # noqa: PLR2004 - sequence numbers begin there
             raise _version_one("it is of Iceberg's format version 1", where)
         self._where = where
@@ -78,8 +85,11 @@ class LakeLog:
             raise _version_one("its newest snapshot is of Iceberg's format version 1", where)
         self.end = 0 if newest is None else newest.end
         self.newest = 0 if newest is None else newest.number
-        removing = (step.number for step in self._steps if step.kind is StepKind.REMOVES)
-        self.removed = max(removing, default=-1)
+        removing = [step for step in self._steps if step.kind is StepKind.REMOVES]
+        passed = [step for step in removing if passes_over and not _begins_again(step)]
+        halting = (step.number for step in removing if step not in passed)
+        self.removed = max(halting, default=-1)
+        self.removals = tuple(_removal(step) for step in passed)
 
     def after(self, split: Split) -> list[LakeStep]:
         """Snapshots with rows of a split, oldest first; the first one may have read rows too.
@@ -95,11 +105,11 @@ class LakeLog:
         base = self.newest if split.newest_slot < 0 else split.newest_slot
         if self.removed > base:
             raise self._lost(f"the snapshot of sequence number {self.removed} has removed rows")
-        steps = self._since(base)
+        steps, is_over = self._since(base)
         last_read = base if split.leader_epoch is None else split.leader_epoch
         for number in (base, last_read):
             self._prove(number)
-        reaches_back_to = steps[0].begin if steps else self.end
+        reaches_back_to = steps[0].begin if steps else is_over.begin if is_over else self.end
         start = split.start_offset
         if start < reaches_back_to:
             raise self._lost(
@@ -121,7 +131,8 @@ class LakeLog:
 
     def number_below(self, offset: int, base: int) -> int | None:
         """Sequence number of the snapshot with the row before an offset; None where it is gone."""
-        within = (step.number for step in self._since(base) if step.begin < offset <= step.end)
+        steps, _ = self._since(base)
+        within = (step.number for step in steps if step.begin < offset <= step.end)
         return next(within, None)
 
     def before(self, timestamp_ms: int) -> tuple[int, int]:
@@ -148,13 +159,24 @@ class LakeLog:
 
     def number_through(self, offset: int, base: int) -> int:
         """Sequence number of the newest snapshot whose rows lie below an offset; -1 for none."""
-        return max((each.number for each in self._since(base) if each.end <= offset), default=-1)
+        steps, _ = self._since(base)
+        return max((each.number for each in steps if each.end <= offset), default=-1)
 
-    def _since(self, base: int) -> list[LakeStep]:
+    def end_of(self, base: int) -> int:
+        """Offset after the newest row of the log that begins with a base."""
+        _, is_over = self._since(base)
+        return self.end if is_over is None else is_over.begin
+
+    def _since(self, base: int) -> tuple[list[LakeStep], LakeStep | None]:
+        """Snapshots of the log that begins with a base, and the one that is passed over then."""
         found = [step for step in self._steps if step.number >= base]
+        passed = next((each.slot for each in self.removals if each.slot > base), None)
+        is_over = next((step for step in found if step.number == passed), None)
+        if is_over is not None:
+            found = found[: found.index(is_over)]
         if found and found[0].number == base:
             found[0] = replace(found[0], begin=0, kind=StepKind.BASE)
-        return found
+        return found, is_over
 
     def _prove(self, number: int) -> None:
         """See that a snapshot is one of the table still, or may have expired."""
@@ -203,6 +225,18 @@ def _kind(snapshot: Snapshot, gained: int) -> StepKind:
     if gained < 0 or any(_count(snapshot, key) for key in removing):
         return StepKind.REMOVES
     return StepKind.ADDS if gained else StepKind.KEEPS
+
+
+def _begins_again(step: LakeStep) -> bool:
+    """Whether nothing says what the table had before: it may be CREATE OR REPLACE TABLE."""
+    return step.snapshot.parent_snapshot_id is None and not step.begin
+
+
+def _removal(step: LakeStep) -> Removal:
+    counts = (DELETED_RECORDS, ADDED_POSITION_DELETES)
+    removed = sum(_count(step.snapshot, key) for key in counts)
+    added = _count(step.snapshot, ADDED_RECORDS)
+    return Removal(step.number, step.begin, step.end, removed, added)
 
 
 def _count(snapshot: Snapshot, key: str) -> int:

@@ -101,7 +101,9 @@ class LakeReader(SplitReader):
             access, place = dict(self._options.file_access), self._options.metadata
             # A sample is read by who asks the catalog itself.
             table = StaticTable.from_metadata(place, access) if place else self._from_catalog()
-            self._opened = table, LakeLog(table.metadata, self._options.topic)
+            passes_over = self._options.passes_over
+            log = LakeLog(table.metadata, self._options.topic, passes_over=passes_over)
+            self._opened = table, log
         return self._opened
 
     def _from_catalog(self) -> Table:
@@ -113,7 +115,8 @@ class LakeReader(SplitReader):
 
     def _batches(self, split: Split) -> Iterator[tuple[int, pa.RecordBatch]]:
         table, log = self._open()
-        stop = log.end if split.stop_offset is None else min(log.end, split.stop_offset)
+        end = log.end if split.newest_slot < 0 else log.end_of(split.newest_slot)
+        stop = end if split.stop_offset is None else min(end, split.stop_offset)
         if stop <= split.start_offset:
             return
         for step in log.after(split):

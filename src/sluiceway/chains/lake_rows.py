@@ -4,7 +4,7 @@ from collections.abc import Generator
 
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
+from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files, schema_to_pyarrow
 from pyiceberg.schema import Schema
 from pyiceberg.table import DataScan, FileScanTask
 from pyiceberg.table.metadata import TableMetadata
@@ -26,7 +26,7 @@ def whole_lake_table(options: LakeUpstream, pin: str, timeout_s: float) -> Whole
         timeout_s: Longest wait for an answer of the catalog.
 
     Returns:
-        Its rows, read file by file; None for a table without a snapshot.
+        Its rows, read batch by batch; None for a table without a snapshot.
 
     Raises:
         SourceUnavailableError: Catalog or store does not answer, or there is no such table yet.
@@ -49,13 +49,15 @@ def whole_lake_table(options: LakeUpstream, pin: str, timeout_s: float) -> Whole
 
     def rows() -> Generator[pa.Table]:
         yield arrow.empty_table()
+        scan = ArrowScan(table.metadata, table.io, schema, AlwaysTrue())
         for file in files:
             with client_errors(options.topic):
-                found = ArrowScan(table.metadata, table.io, schema, AlwaysTrue()).to_table([file])
-                yield found.cast(arrow)
+                deletes = _read_all_delete_files(table.io, [file])
+                # The public call holds all rows of a file in memory.
+                for batch in scan._record_batches_from_scan_tasks_and_deletes([file], deletes):  # noqa: SLF001
+                    yield pa.Table.from_batches([batch]).cast(arrow)
 
-    least = max((file.file.file_size_in_bytes for file in files), default=0)
-    return WholeTable(f"{table.metadata.table_uuid}@{wanted}", rows(), least)
+    return WholeTable(f"{table.metadata.table_uuid}@{wanted}", rows())
 
 
 def _pinned(pin: str, metadata: TableMetadata) -> int | None:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sluiceway.chains.options import HALT, IGNORE
 from sluiceway.sinks.lake_options import catalog_place
 from sluiceway.sources.contract import TABLE_TOPIC
 
@@ -31,6 +32,8 @@ class LakeUpstream:
         file_access: Settings by which the client reads files of the table; may hold secrets.
         start_ms: A new route begins with the rows that were committed then or later, milliseconds
             since 1970; -1 with the rows of now.
+        on_correction: What becomes of snapshots that remove or replace rows: `ignore` passes over
+            them, all else halts.
     """
 
     name: str
@@ -39,6 +42,7 @@ class LakeUpstream:
     metadata: str = ""
     file_access: Pairs = ()
     start_ms: int = -1
+    on_correction: str = HALT
 
     def __repr__(self) -> str:
         return f"LakeUpstream({self.name!r}, <{len(self.catalog)} settings>)"
@@ -48,11 +52,17 @@ class LakeUpstream:
         """What stands for a topic."""
         return f"{TABLE_TOPIC}{self.name.lower()}"
 
+    @property
+    def passes_over(self) -> bool:
+        """Whether snapshots that remove or replace rows are passed over."""
+        return self.on_correction == IGNORE
+
     def texts(self) -> Pairs:
         """The same as options of a source."""
         return (
             ("catalog", json.dumps(dict(self.catalog))),
             ("columns", json.dumps(self.columns)),
+            *((("on_correction", self.on_correction),) if self.passes_over else ()),
             (PLACE, catalog_place(dict(self.catalog))),
             *((("start_ms", str(self.start_ms)),) if self.start_ms >= 0 else ()),
             ("table", self.name),
@@ -68,6 +78,7 @@ class LakeUpstream:
             metadata=texts.get(METADATA, ""),
             file_access=_pairs(texts.get(FILE_ACCESS, "{}")),
             start_ms=int(texts.get("start_ms", -1)),
+            on_correction=texts.get("on_correction", HALT),
         )
 
 

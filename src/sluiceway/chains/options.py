@@ -13,7 +13,7 @@ from sluiceway.storage.access import NO_STORES, StoreAccess, Stores
 ROOT = "root"
 """Option that only readers get: where the table lies, so that no task asks a catalog."""
 
-FOLLOW, HALT = "follow", "halt"
+FOLLOW, HALT, IGNORE = "follow", "halt", "ignore"
 """What a route does with rows that were replaced in the table that it reads."""
 
 Pairs = tuple[tuple[str, str], ...]

@@ -1,15 +1,14 @@
 """The table whose units a route computes: by its ledger, or by listing where it has none."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from sluiceway.chains.options import UpstreamOptions
 from sluiceway.chains.units import UnitBook, UnitRule, UnitState, UnitWhen, unit_of
 from sluiceway.chains.upstream import UpstreamLedger
 from sluiceway.errors import SourceUnavailableError
-from sluiceway.ledger.places import is_below
 from sluiceway.ledger.reader_leases import ReaderLeaseKeeper, lease_name
 from sluiceway.ledger.row_places import COUNTED_ONLY, RowBook
 from sluiceway.sinks.partition_path import DEFAULT_PARTITION, parse_partition_folder
@@ -20,6 +19,9 @@ from sluiceway.storage.access import Stores
 from sluiceway.storage.contract import FileStatus
 from sluiceway.storage.locations import normalise_location
 from sluiceway.storage.registry import open_storage
+
+if TYPE_CHECKING:
+    from sluiceway.ledger.file_names import FileRecord
 
 SUCCESS_FILE = "_SUCCESS"
 _SLOT_BITS = 53
@@ -112,6 +114,8 @@ class LedgerUnits:
         self._upstream = UpstreamLedger(root, stores, RowBook(COUNTED_ONLY), self._units.apply)
         self.identity = SourceIdentity(LEDGER_CLUSTER, self._upstream.ledger)
         self.table = table
+        self._columns = rule.columns
+        self._live: dict[str, list[tuple[str, Sequence[FileRecord]]]] | None = None
         self._lease: ReaderLeaseKeeper | None = None
         self._where = where
 
@@ -123,6 +127,7 @@ class LedgerUnits:
                 "the table that is read has another ledger now", where=self._where
             )
         upstream.read_on()
+        self._live = None
 
     def states(self) -> list[UnitState]:
         """See `UnitTable.states`."""
@@ -131,11 +136,14 @@ class LedgerUnits:
     def files(self, prefix: str) -> UnitFiles:
         """See `UnitTable.files`."""
         final = self._upstream.layout.final
-        live = [
-            (name, files)
-            for name, files in self._upstream.book.live()
-            if is_below(name, prefix) and files
-        ]
+        if self._live is None:
+            # One walk for all units of a round.
+            self._live = {}
+            for name, files in self._upstream.book.live():
+                unit = unit_of(name, self._columns)
+                if unit is not None and files:
+                    self._live.setdefault(unit, []).append((name, files))
+        live = self._live.get(prefix, [])
         return UnitFiles(
             tuple(
                 PartitionFiles(partition_values(name), tuple(final(file.final) for file in files))

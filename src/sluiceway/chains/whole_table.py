@@ -15,9 +15,7 @@ class WholeTable(NamedTuple):
         pin: The state as records name it: `<uuid>@<slot>` of a ledger, `<uuid>@<snapshot>` of an
             Iceberg table.
         rows: All rows, in pieces of one schema; read once.
-        least_bytes: Size of its largest file; 0 where that is unknown.
     """
 
     pin: str
     rows: "Generator[pa.Table]"
-    least_bytes: int = 0

@@ -203,7 +203,10 @@ def pin_sources(session: RouteSession, record: SourcesRecord | None, view: Sourc
         FencedError: Another driver has taken over.
     """
     session.committer.pin(record, view)
-    if record is not None and record.because is not None:
+    if record is None or record.because is None:
+        return
+    left = {pin.topic for pin in record.partitions if pin.retired}
+    if any(pin.topic not in left for pin in record.partitions):
         session.end_following()
 
 

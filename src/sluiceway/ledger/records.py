@@ -218,7 +218,7 @@ class SourcesRecord:
         start: Canonical text of the job file's start.
         partitions: Source partitions that are new, resumed or retired.
         operator: `user@host` who gives up what is retired here; empty in a driver's own records.
-        reason: In the operator's words.
+        reason: In the operator's words, or which rows of a table are passed over.
         because: Of a route that has followed a table; None of others.
     """
 

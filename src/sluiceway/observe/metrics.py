@@ -110,6 +110,10 @@ RECOVERIES = _counter("recoveries_total", "What a start has picked up.", "kind")
 
 # Source
 
+SNAPSHOTS_PASSED_OVER = _counter(
+    "source_snapshots_passed_over_total",
+    "Snapshots that removed rows of the table that is read, and were passed over.",
+)
 LAG_RECORDS = _gauge("source_lag_records", "Records in the logs that are not committed.", "topic")
 LAG_SECONDS = _gauge(
     "source_lag_seconds",

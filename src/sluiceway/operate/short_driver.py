@@ -43,7 +43,8 @@ def short_driver(
     Args:
         config: The route.
         log: Log of this process.
-        unit_sql: Runs the SQL of its units; None computes none.
+        unit_sql: Runs the SQL of units that are asked for; None computes none. Other due units
+            are left to the job's driver.
 
     Raises:
         LeaseHeldError: Another driver lives.
@@ -60,6 +61,7 @@ def short_driver(
         Progress(),
         upstream=upstream,
         unit_sql=unit_sql,
+        units_on_request=True,
     )
     session = RouteSession(config, parts)
     try:

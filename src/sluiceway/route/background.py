@@ -108,5 +108,6 @@ def _begin_units(
         plan=held.schema.current,
         interval_s=config.interval_s,
         tables=SqlTables(config.sql).read,
+        on_request=parts.units_on_request,
     )
     return Recomputer(held.record_queue, work, log)

@@ -29,7 +29,7 @@ from sluiceway.route.side_records import (
     put_requested,
 )
 from sluiceway.schedule.planner import PlannedEpoch
-from sluiceway.schedule.source_view import SourceView
+from sluiceway.schedule.source_view import SourceView, view_of_route
 from sluiceway.schedule.sql_engine import TransformedEpoch
 from sluiceway.schedule.task_failures import failures_of
 from sluiceway.upkeep.housekeeping import keep_log_short
@@ -71,7 +71,7 @@ class EpochCommitter:
 
     def is_record_due(self, view: SourceView | None = None) -> bool:
         """Whether a record is due that no epoch brings. Called when no epoch is in flight."""
-        return is_due(self._context.state, view)
+        return is_due(self._context.state, self._own(view))
 
     def pin(self, record: SourcesRecord | None, view: SourceView | None = None) -> None:
         """Commit where new source partitions start, and what is due between epochs.
@@ -84,8 +84,11 @@ class EpochCommitter:
         context, held = self._context, self._context.state
         if record is not None:
             self._pin(record)
-        put_due(held, self.publish, view, context.next_epoch)
+        put_due(held, self.publish, self._own(view), context.next_epoch)
         context.meter.advance(held.owned.fold)
+
+    def _own(self, view: SourceView | None) -> SourceView | None:
+        return None if view is None else view_of_route(view, self._context.state.owned.fold)
 
     def _pin(self, record: SourcesRecord) -> None:
         context, held = self._context, self._context.state
@@ -95,6 +98,9 @@ class EpochCommitter:
         context.meter.advance(held.owned.fold)
         context.observe(Step.PINNED)
         self._log.info("sources_pinned", seq=committed.seq, partitions=len(record.partitions))
+        if record.because is not None and record.reason:
+            self._log.warning("snapshot_passed_over", what=record.reason)
+            self._figures.passed_over()
 
     # PREPARE to REPORT
 
@@ -118,7 +124,7 @@ class EpochCommitter:
         self._figures.finishing()
         ran = planned.answered or time.monotonic()  # The commit may have waited since.
         context, held = self._context, self._context.state
-        owned, observe = held.owned, context.observe
+        owned, observe, view = held.owned, context.observe, view_of_route(view, held.owned.fold)
         results = [answer for answer in answers if answer.failure is None]
         if outdated := self._outdated(planned, results):
             self._log.info("epoch_discarded", epoch=planned.epoch, reason=outdated)

@@ -37,6 +37,7 @@ class RouteParts:
         slots: Number of task slots now, for the readiness of a standby; None for a command, which
             is none.
         unit_sql: Runs the SQL of a route that computes units; None for other routes.
+        units_on_request: Whether only units that an operator asks for are computed.
     """
 
     source: SourceClient
@@ -51,6 +52,7 @@ class RouteParts:
     upstream: SourceClient | None = None
     slots: Callable[[], int] | None = None
     unit_sql: UnitSql | None = None
+    units_on_request: bool = False
 
 
 @dataclass(slots=True)

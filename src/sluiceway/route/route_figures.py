@@ -208,6 +208,10 @@ class RouteFigures:
         """A put of a record is repeated, as its outcome is not known."""
         self.figures.add(metrics.COMMIT_RETRIES, 1)
 
+    def passed_over(self) -> None:
+        """A snapshot of the table that is read has removed rows, and is passed over."""
+        self.figures.add(metrics.SNAPSHOTS_PASSED_OVER, 1)
+
     def recovered(self, kind: RecoveryKind, count: int = 1) -> None:
         """A START has done what was left to do."""
         self.figures.add(metrics.RECOVERIES, count, kind.value)

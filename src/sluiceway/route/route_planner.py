@@ -32,7 +32,7 @@ from sluiceway.schedule.planner import (
 )
 from sluiceway.schedule.read_ahead import ReadAhead
 from sluiceway.schedule.run_targets import RunTargets
-from sluiceway.schedule.source_view import SourceView
+from sluiceway.schedule.source_view import SourceView, passed_over, view_of_route
 from sluiceway.schedule.start_offsets import resolve_start
 from sluiceway.schedule.task_failures import RetryPause
 from sluiceway.sources.contract import HandOver, SourceIdentity, SourcePartition
@@ -259,8 +259,12 @@ class RoutePlanner:
         held.followers.refuse_if_failed()
         held.background.refuse_if_failed()
         fold, wanted = ahead or held.owned.fold, self._subscription(view)
+        view = view_of_route(view, fold)
         discovered = view.of(wanted.topics)
         check_identities(fold, discovered)
+        passed = passed_over(fold, view)
+        if passed is not None:
+            return plan_hand_over(fold, wanted, passed)
         handed_over = hand_over_record(self._context, fold)
         if handed_over is not None:
             return self._with_tails(handed_over)
@@ -321,6 +325,7 @@ class RoutePlanner:
             SchemaChangedError: The table's columns have changed, and the route does not follow.
         """
         held, ask_copied = self._context.state, self._context.copied
+        view = view_of_route(view, ahead or held.owned.fold)
         self._context.log_ends = (time.monotonic(), view.bounds)
         self._context.figures.planning()
         held.refuse_unpublished(in_flight=0 if ahead is None else 1)
@@ -333,7 +338,7 @@ class RoutePlanner:
         check_described(unpinned(fold, discovered), view.bounds)
         if ahead is None:
             self._second_look.update(fold, view.bounds)
-        logs = (found.partition for found in discovered)
+        logs = [found.partition for found in discovered]
         awaited = self.key_order.ends
         targets = self._targets.aim(fold, logs, view.bounds, awaited) if bounded else None
         splits = plan_splits(fold, view.bounds, targets, view.copies)
@@ -405,6 +410,7 @@ class RoutePlanner:
     def check_again(self, record: DataRecord, view: SourceView) -> None:
         """Check that what was read is still there, and of the same logs (commit rule 13)."""
         fold = self._context.state.owned.fold
+        view = view_of_route(view, fold)
         # A topic that was created again while it was read reads like the old one.
         check_identities(fold, view.of(self._subscription(view).topics))
         self._second_look.update(fold, view.bounds)

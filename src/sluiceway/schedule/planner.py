@@ -186,20 +186,20 @@ def plan_sources(
 
 
 def plan_hand_over(fold: Fold, wanted: Subscription, found: HandOver) -> SourcesRecord:
-    """The record that leaves a table and pins its topics.
+    """The record that leaves a table and pins what is read then.
 
     Args:
         fold: State of the ledger; all that it reads is the table.
-        wanted: Subscription of the topics.
-        found: Where they begin.
+        wanted: The subscription then.
+        found: Where that begins.
     """
-    live = ((key, known) for key, known in fold.sources.items() if not known.retired)
     pins = (
-        *(_retirement(*key, known) for key, known in live),
+        *(_retirement(*key, known) for key, known in fold.sources.items() if not known.retired),
         *(_pin(each, ResolvedStart(end, HANDED_OVER)) for each, end in found.starts),
     )
     cause = HandOverCause(found.ledger, found.slot)
-    return SourcesRecord(wanted.topics, wanted.pattern, wanted.start, pins, because=cause)
+    topics, pattern, start = wanted.topics, wanted.pattern, wanted.start
+    return SourcesRecord(topics, pattern, start, pins, reason=found.reason, because=cause)
 
 
 def _origin_of(fold: Fold, partition: SourcePartition) -> OriginLog | None:

@@ -1,13 +1,13 @@
 """Where a bounded run ends, and what it still waits for."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Final
 
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.schedule.planner import Bounds, Targets, check_described
 from sluiceway.schedule.source_view import undescribed
-from sluiceway.sources.contract import SourcePartition
+from sluiceway.sources.contract import TABLE_TOPIC, SourcePartition
 
 _NOTHING: Final[Mapping[SourcePartition, int]] = MappingProxyType({})
 
@@ -26,7 +26,7 @@ class RunTargets:
     def aim(
         self,
         fold: Fold,
-        discovered: Iterable[SourcePartition],
+        discovered: Collection[SourcePartition],
         bounds: Bounds,
         awaited: Mapping[SourcePartition, int] = _NOTHING,
     ) -> Targets:
@@ -42,6 +42,9 @@ class RunTargets:
         if self._ends is None:
             left = undescribed(fold, bounds)
             self._ends, self._unaimed = {}, {*left, *(one for one in discovered if one in bounds)}
+        # A table has one log. Another one goes on with it after rows that were removed.
+        tables = {one for one in discovered if one.topic.startswith(TABLE_TOPIC)}
+        self._unaimed |= tables - self._ends.keys()
         for one in [each for each in self._unaimed if each in bounds]:
             self._unaimed.discard(one)
             self._ends[one] = bounds[one].end_offset

@@ -1,14 +1,16 @@
 """What the brokers say now, asked once for all routes of a connection."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sluiceway.errors import Fatal, SourceUnavailableError, TopicNotFoundError
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_state import SourceState
 from sluiceway.schedule.steady_clock import process_clock
 from sluiceway.sources.contract import (
+    LAKE_CLUSTER,
     DiscoveredPartition,
+    HandOver,
     LogBounds,
     SourceClient,
     SourceIdentity,
@@ -59,6 +61,60 @@ class SourceView:
                 raise self.missing[topic]
             found += self.by_topic[topic]
         return tuple(found)
+
+
+def view_of_route(view: SourceView, fold: Fold) -> SourceView:
+    """A view with the logs that a route reads of Iceberg tables. Others stay as they are.
+
+    Such a table is one log, partition 0, until a snapshot that removes rows is passed over. Then
+    the next one begins, whose key is that snapshot's number (`passed_over`).
+
+    Args:
+        view: What was asked for all routes.
+        fold: Ledger of one of them.
+    """
+    lakes = [
+        found
+        for each in view.by_topic.values()
+        for found in each
+        if found.identity.cluster_id == LAKE_CLUSTER
+    ]
+    by_topic, bounds = dict(view.by_topic), dict(view.bounds)
+    for found in lakes:
+        topic, base = found.partition.topic, found.newest_slot
+        keys = [key for name, key in fold.sources if name == topic and isinstance(key, int)]
+        one = SourcePartition(topic, max(keys, default=0))
+        if keys:
+            base = fold.sources[topic, one.partition].newest_slot
+        by_topic[topic] = (replace(found, partition=one, newest_slot=base),)
+        place = bounds.pop(found.partition, None)
+        if place is not None:
+            left = tuple(each for each in place.removals if each.slot > base)
+            end = left[0].end if left else place.end_offset
+            bounds[one] = replace(place, end_offset=end, high_watermark=end, removals=left)
+    return replace(view, by_topic=by_topic, bounds=bounds) if lakes else view
+
+
+def passed_over(fold: Fold, view: SourceView) -> HandOver | None:
+    """Where a table is read on after a snapshot that has removed rows; None before that is due.
+
+    Args:
+        fold: State of the ledger.
+        view: As `view_of_route` has it.
+    """
+    for found in (each for listed in view.by_topic.values() for each in listed):
+        one = found.partition
+        known, place = fold.sources.get((one.topic, one.partition)), view.bounds.get(one)
+        removals = () if place is None else place.removals
+        if known is None or known.retired or not removals or known.end != removals[0].end:
+            continue
+        gone = removals[0]
+        reason = f"snapshot {gone.slot} removed {gone.removed:,} rows and added {gone.added:,}"
+        then = replace(
+            found, partition=SourcePartition(one.topic, gone.slot), newest_slot=gone.slot
+        )
+        return HandOver(known.topic_id, gone.slot, ((then, gone.start),), reason)
+    return None
 
 
 def read_source_view(source: SourceClient, topics: Iterable[str]) -> SourceView:

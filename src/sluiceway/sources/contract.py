@@ -66,6 +66,25 @@ REFUSED_OFFSET: Final = "refused_offset"
 
 
 @dataclass(frozen=True, slots=True)
+class Removal:
+    """A state of a table that has removed or replaced rows, and that a route passes over.
+
+    Attributes:
+        slot: Number of the state.
+        end: Offset after the rows that came before it.
+        start: Offset of the first row that comes after it.
+        removed: How many rows it has removed.
+        added: How many rows it has put in their place, or more; the route does not read them.
+    """
+
+    slot: int
+    end: int
+    start: int
+    removed: int
+    added: int
+
+
+@dataclass(frozen=True, slots=True)
 class LogBounds:
     """Where a log begins and ends, read at one moment.
 
@@ -77,6 +96,7 @@ class LogBounds:
             was asked, not where the log is: bounds are compared without it.
         removed_slot: Newest state of a table that has removed rows of the one before; -1 without
             one. Nothing is read that comes after it, unless the reading has begun there.
+        removals: States of a table that are passed over, oldest first.
     """
 
     start_offset: int
@@ -84,6 +104,7 @@ class LogBounds:
     high_watermark: int
     leader_epoch: int | None = field(default=None, compare=False)
     removed_slot: int = -1
+    removals: tuple[Removal, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,11 +195,13 @@ class HandOver:
         ledger: Uuid of the table's ledger.
         slot: The rows are those of all slots up to this one.
         starts: The topics' source partitions, and the first offset of which the table has no row.
+        reason: What a table has removed, where it is read on after that; empty elsewhere.
     """
 
     ledger: str
     slot: int
     starts: tuple[tuple[DiscoveredPartition, int], ...]
+    reason: str = ""
 
 
 class SourceClient(CopiedTopics, ABC):

@@ -151,7 +151,8 @@ class Backfiller:
             for each in self._reading.due(queue.see(ReadSoFar.of), queue.log):
                 self._rebuild(each)
         except SluicewayError as error:
-            self._log.info("correction_waits", error=str(error))
+            if not self._closed:
+                self._log.info("correction_waits", error=str(error))
         except Exception as error:  # noqa: BLE001 - the turn's boundary: never end silently
             text = f"a bug: {type(error).__name__}: {str(error)[:300]}"
             self._log.warning("backfill_failed", prefix="", error=text)

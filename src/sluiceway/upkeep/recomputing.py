@@ -91,6 +91,8 @@ class UnitWork:
         plan: Gives what tasks of the route share now.
         interval_s: Seconds between two readings of the upstream ledger.
         tables: Reads the small tables that the SQL joins.
+        on_request: Whether due units are left to another driver, and only those are computed that
+            an operator asks for.
     """
 
     rule: UnitRule
@@ -101,6 +103,7 @@ class UnitWork:
     plan: Callable[[], RoutePlan]
     interval_s: float
     tables: Callable[[], tuple[JoinedTable, ...]] = tuple
+    on_request: bool = False
 
 
 class Recomputer:
@@ -214,7 +217,8 @@ class Recomputer:
             table = self._read_upstream()
             self._read_own()
             ledger = table.identity.topic_id
-            due = due_units(table.states(), self._computed, ledger, rule, now_ms)
+            states = [] if self._work.on_request else table.states()
+            due = due_units(states, self._computed, ledger, rule, now_ms)
             files = {each.prefix: table.files(each.prefix) for each in due}
         unannounced = self._unannounced()
         if due or unannounced:

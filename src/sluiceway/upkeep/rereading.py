@@ -368,6 +368,12 @@ class Rereading:
             RequestRefusedError: The route reads no table, or rows would come twice.
             SluicewayError: As `history`, or the source does not answer.
         """
+        if UNITS in dict(self._plan().source.options):
+            raise RequestRefusedError(
+                "the driver that was asked has no Spark to compute the unit",
+                where=prefix,
+                hint="stop it and give the command again, or start it by `sluiceway run JOB`",
+            )
         self.history(log, prefix, read.slots)
         found = self._source.slot_read(read.ends)
         if found is None:

@@ -1,6 +1,7 @@
 """An Iceberg table of others as a source: offsets of its rows, and snapshots that go."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from sluiceway.sources.contract import (
     LAKE_CLUSTER,
     DiscoveredPartition,
     LogBounds,
+    Removal,
     SourceIdentity,
     SourcePartition,
     Split,
@@ -47,10 +49,18 @@ def chain(tmp_path: Path) -> LakeChain:
     return lake_chain(tmp_path)
 
 
-def access(chain: LakeChain, *columns: str, start_ms: int = -1) -> SourceAccess:
+def access(
+    chain: LakeChain, *columns: str, start_ms: int = -1, on_correction: str = "halt"
+) -> SourceAccess:
     warehouse = f"file://{chain.job.folder}/warehouse"
     settings = {"kind": "sql", "uri": chain.job.uri, "catalog": "lake", "warehouse": warehouse}
-    made = LakeUpstream(NAME, tuple(sorted(settings.items())), columns, start_ms=start_ms)
+    made = LakeUpstream(
+        NAME,
+        tuple(sorted(settings.items())),
+        columns,
+        start_ms=start_ms,
+        on_correction=on_correction,
+    )
     return SourceAccess(LAKE_SOURCE, made.texts())
 
 
@@ -150,6 +160,41 @@ def test_table_that_removes_rows_after_the_reading_began_is_not_read_on(
     assert client.bounds([LOG])[LOG] == LogBounds(0, 5, 5, removed_slot=2)
     with pytest.raises(OffsetsLostError, match="number 2 has removed rows"):
         read(opened(chain, client, Split(LOG, 4, leader_epoch=1, newest_slot=begin)))
+
+
+def test_snapshot_that_removes_rows_ends_a_log_and_begins_another_where_it_is_passed_over(
+    chain: LakeChain,
+) -> None:
+    made = open_client(access(chain, on_correction="ignore"), 5.0)
+    assert isinstance(made, LakeClient)
+    begin = base(made)
+    chain.append(range(5), range(5, 8))
+    chain.table().delete(EqualTo("id", 3))
+    chain.append(range(8, 10))
+    gone = Removal(3, 8, 7, 5, 4)
+    assert made.bounds([LOG]) == {LOG: LogBounds(0, 9, 9, removals=(gone,))}
+    read_so = partial(read_ignoring, chain, made)
+    assert read_so(Split(LOG, 0, newest_slot=begin)) == list(range(8))
+    assert read_so(Split(LOG, 8, leader_epoch=2, newest_slot=begin)) == []
+    then = SourcePartition(LOG.topic, 3)
+    assert read_so(Split(then, 7, newest_slot=3)) == [8, 9]
+    chain.table().delete(EqualTo("id", 9))
+    chain.append(range(10, 11))
+    assert read_so(Split(then, 7, newest_slot=3)) == [8, 9]
+    assert read_so(Split(then, 8, 9, leader_epoch=4, newest_slot=3)) == [9]
+    log = LakeLog(chain.table().metadata, NAME, passes_over=True)
+    assert [each.slot for each in log.removals] == [3, 5]
+    assert (log.number_through(8, 0), log.number_through(9, 3), log.end_of(5)) == (2, 4, 9)
+    expire_all_but_newest(chain.table())
+    with pytest.raises(OffsetsLostError, match=r"row 7 cannot be read: .* begin at row 8"):
+        read_so(Split(then, 7, newest_slot=3))
+    made.close()
+
+
+def read_ignoring(chain: LakeChain, client: LakeClient, split: Split) -> list[int]:
+    client.bounds([LOG])
+    given = reader_access(access(chain, on_correction="ignore"), client)
+    return read(open_reader(given, [split], owner="test"))
 
 
 def test_files_that_were_merged_bring_no_row_again(chain: LakeChain, client: LakeClient) -> None:

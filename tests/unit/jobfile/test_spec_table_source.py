@@ -210,16 +210,19 @@ def test_lineage_names_the_catalog_of_an_iceberg_table_without_its_login() -> No
         assert source_namespace(SourceAccess(LAKE_SOURCE, made.texts())) == wanted
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "wanted"),
-    [
-        ("on_correction", "follow", "whose rows are replaced is not followed"),
-        ("on_correction", "ignore", "whose rows are replaced is not followed"),
-    ],
-)
-def test_what_an_iceberg_table_cannot_say_is_refused(key: str, value: str, wanted: str) -> None:
-    text = LAKE.replace("table: Ods.Raw}", f"table: Ods.Raw, {key}: {value}}}")
-    assert wanted in problems_of(text)
+def test_iceberg_table_whose_rows_are_replaced_is_not_followed() -> None:
+    text = LAKE.replace("table: Ods.Raw}", "table: Ods.Raw, on_correction: follow}")
+    told = problems_of(text)
+    assert "whose rows are replaced is not followed" in told
+    assert "write `ignore`" in told
+
+
+def test_removed_rows_of_an_iceberg_table_are_passed_over_where_the_file_says_so() -> None:
+    def rule(more: str) -> str:
+        (route,) = job_of(LAKE.replace("table: Ods.Raw}", f"table: Ods.Raw{more}}}")).spec.routes
+        return LakeUpstream.of(dict(compile_route(route).source.options)).on_correction
+
+    assert [rule(""), rule(", on_correction: ignore")] == ["halt", "ignore"]
 
 
 def test_iceberg_table_may_be_halted_at_and_read_from_its_end() -> None:

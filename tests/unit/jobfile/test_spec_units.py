@@ -93,6 +93,18 @@ def test_announced_units_have_marks_and_receivers_but_no_times() -> None:
     assert "each unit, when it is computed: _SUCCESS\n" in summary_for_people("job.yaml", spec)
 
 
+def test_property_of_an_iceberg_table_is_as_the_file_says_for_all_routes() -> None:
+    lake = "  lake: {iceberg: {rest: {uri: 'http://c:8181'}}}\nsource:"
+    route = f"  - {{source: {{{SOURCE}}}, transform: {SQL}, table: "
+    route += "{iceberg: {connection: lake, name: dm.hourly}}}\n"
+    for written, wanted in (("{}", True), ("{property: false}", False)):
+        file = FILE.replace("ready: {}", f"ready: {written}").replace("\nsource:", f"\n{lake}", 1)
+        _, units = parse_job((file + route).encode(), Path("job.yaml"), {}).spec.routes
+        found = compile_route(units).table.lake
+        assert found is not None
+        assert found.ready_property is wanted
+
+
 def test_settled_units_have_a_time() -> None:
     rule = compile_route(route_of(f"{SOURCE}, when: settled, settle: 5m")).units
     assert rule is not None

@@ -1,11 +1,14 @@
 """A prefix for which rows still come is replaced by what the ledger says alone."""
 
 from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from sluiceway.errors import RequestRefusedError
-from sluiceway.upkeep.backfiller import refuse_open
+from sluiceway.errors import FencedError, RequestRefusedError
+from sluiceway.upkeep.backfiller import Backfiller, refuse_open
 from sluiceway.upkeep.partition_requests import RowOrigin
 from tools.table_on_disk import table_on_disk
 
@@ -27,3 +30,23 @@ def test_open_prefix_is_read_from_the_ledger_alone(tmp_path: Path, origin: RowOr
         refuse_open(table.writer.fold, prefix, RowOrigin.LEDGER)
     table.rows(closed=(NINE,))
     refuse_open(table.writer.fold, DAY, origin)
+
+
+def test_route_that_is_left_logs_no_correction_that_waits() -> None:
+    """The end of a run cancels the reading: nothing is wrong."""
+    logged: list[str] = []
+    log: Any = SimpleNamespace(info=lambda event, **_: logged.append(event))
+    queue: Any = SimpleNamespace(see=lambda _: None, log=None)
+
+    def due(*_: object) -> None:
+        raise FencedError("cancelled")
+
+    reading: Any = SimpleNamespace(due=due, cancelled=Event())
+    made = Backfiller(queue, reading, log, follows=False)
+    made._follows, made._look_due = True, 0.0
+    assert made._correct() is not None
+    assert logged == ["correction_waits"]
+    made.close()
+    made._look_due = 0.0
+    made._correct()
+    assert logged == ["correction_waits"]

@@ -9,7 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sluiceway.audit import sql_preview
 from sluiceway.catalog.hive_table import NewPartition
+from sluiceway.chains.unit_tables import LedgerUnits
+from sluiceway.chains.units import UnitRule, UnitWhen
 from sluiceway.cli.app import run_command
 from sluiceway.errors import (
     FileLostError,
@@ -19,6 +22,7 @@ from sluiceway.errors import (
 )
 from sluiceway.ledger.partition_records import ReadyCause
 from sluiceway.ledger.records import DataRecord, RecordType
+from sluiceway.ledger.row_places import RowBook
 from sluiceway.observe.log import stderr_log
 from sluiceway.operate.short_driver import short_driver
 from sluiceway.route.route_planner import RoutePlanner
@@ -131,6 +135,57 @@ def test_command_computes_nothing_and_needs_no_spark(disk: UnitsOnDisk) -> None:
     disk.run.catch_up()
     assert [each.prefix for each in disk.swaps()] == [EIGHT, NINE]
     disk.run.assert_verified()
+
+
+def test_backfill_without_a_driver_computes_the_unit_alone_that_it_names(
+    disk: UnitsOnDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk.fill(EIGHT)
+    disk.run.catch_up()
+    disk.fill(NINE)
+    monkeypatch.setattr(sql_preview, "unit_engine", DuckUnits)
+    command = ["backfill", str(disk.run.job.path), EIGHT, "--from", "inputs"]
+    assert run_command(command) == 0
+    assert [each.prefix for each in disk.swaps()] == [EIGHT, EIGHT]
+    disk.run.catch_up()
+    assert [each.prefix for each in disk.swaps()] == [EIGHT, EIGHT, NINE]
+    announced = {(each.prefix, each.version) for each in disk.ready()}
+    assert announced == {(EIGHT, 1), (EIGHT, 2), (NINE, 1)}
+    disk.run.assert_verified()
+
+
+def test_plan_names_units_and_no_offsets(
+    disk: UnitsOnDisk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    disk.fill(EIGHT)
+    capsys.readouterr()
+    assert run_command(["plan", str(disk.run.job.path), "--records", "0"]) == 0
+    shown = capsys.readouterr().out
+    assert "reads whole units of ods.orders" in shown
+    assert "0 to 0" not in shown
+
+
+def test_partitions_are_walked_once_for_all_units_of_a_round(
+    disk: UnitsOnDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk.fill(EIGHT, NINE)
+    walks: list[RowBook] = []
+    live = RowBook.live
+
+    def counted(book: RowBook) -> Any:
+        walks.append(book)
+        return live(book)
+
+    monkeypatch.setattr(RowBook, "live", counted)
+    rule = UnitRule(("dt", "hr"), UnitWhen.READY, 0, "")
+    none: Any = None
+    table = LedgerUnits(str(disk.above.root), NO_STORES, rule, none, "ods.orders")
+    table.read_on()
+    assert [table.files(each).rows for each in (EIGHT, NINE)] == [4, 4]
+    assert len(walks) == 1
+    disk.above.add(EIGHT, rows=2)
+    table.read_on()
+    assert table.files(EIGHT).rows == 6
 
 
 def test_partition_that_a_query_returns_nothing_for_is_empty(

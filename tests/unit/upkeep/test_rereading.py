@@ -137,6 +137,16 @@ def test_inputs_are_those_of_the_committed_ends_unless_dirty_rows_are_open(tmp_p
         again.inputs(route.log, replace(read, dirty_rows=3), EIGHT)
 
 
+def test_unit_that_a_driver_without_spark_cannot_compute_is_not_sent_to_itself(
+    tmp_path: Path,
+) -> None:
+    route = WorkedRoute(tmp_path)
+    again = reading(Broker("table"), source=SourceAccess("table", ((UNITS, ""),)))
+    with pytest.raises(RequestRefusedError, match="no Spark to compute the unit") as told:
+        again.inputs(route.log, ReadSoFar.of(route.writer.fold), EIGHT)
+    assert "--from inputs" not in told.value.hint
+
+
 def test_route_with_sql_replaces_no_prefix_by_rows_that_only_landed() -> None:
     again = reading(Broker(), sql=Schema((Field("id", IntegerType(64)),)))
     with pytest.raises(NotInThisVersionError, match="route with SQL"):

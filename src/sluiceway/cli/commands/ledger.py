@@ -105,7 +105,8 @@ def _describe_sources(body: Any) -> str:
         )
         return f"{body.operator} gives up {gone}: {body.reason}"
     what = f"`{body.pattern}`, now " if body.pattern else ""
-    return f"reads {what}{', '.join(body.topics) or 'nothing'}: {pins}"
+    why = f"; {body.reason}, passed over" if body.reason else ""
+    return f"reads {what}{', '.join(body.topics) or 'nothing'}: {pins}{why}"
 
 
 def _describe_lane_data(body: Any) -> str:

@@ -234,7 +234,10 @@ def _run_lines(run: "NextRun", spec: "RouteSpec") -> list[str]:
         )
         for each in run.starts[:_SHOWN]
     ]
-    lines += ["", *table_lines([heads, *rows], numbers=(1, 4), indent=2)]
+    if spec.source.mode == "recompute":
+        lines.append(f"  reads whole units of {spec.source.table}; `status` counts those due")
+    else:
+        lines += ["", *table_lines([heads, *rows], numbers=(1, 4), indent=2)]
     if len(run.starts) > _SHOWN:
         waiting = sum(each.waiting for each in run.starts)
         lines.append(f"  and {len(run.starts) - _SHOWN:,} more; {waiting:,} records wait in all")

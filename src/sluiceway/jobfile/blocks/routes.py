@@ -138,7 +138,7 @@ def _tree(defaults: Mapping, route: Mapping) -> RouteTree:
         defaults = _not_of_topics(defaults)
     lowered = _lowered(route, table_path(Positions(defaults), "name"))
     if is_recompute(Positions(route)):
-        defaults = _not_of_rows(defaults)
+        defaults = _not_of_rows(defaults, is_lake=_is_lake(defaults, lowered))
     root = _merged(defaults, lowered, ())
     if not _uses_event_time(root) and not Positions(lowered).has(("event_time",)):
         root = _without(root, "event_time")
@@ -168,11 +168,24 @@ def is_recompute(route: Positions) -> bool:
     return isinstance(node, Scalar) and node.value == "recompute"
 
 
-def _not_of_rows(defaults: Mapping) -> Mapping:
+def _is_lake(defaults: Mapping, route: Mapping) -> bool:
+    """Whether the table of a route is one of Iceberg."""
+    given = Positions(route)
+    of_file = Positions(defaults).has(("table", ICEBERG)) and not given.has(("table", HIVE))
+    return of_file or given.has(("table", ICEBERG))
+
+
+def _not_of_rows(defaults: Mapping, *, is_lake: bool) -> Mapping:
     """What a file says for all routes, without what it says of single rows and their columns."""
     kept = _without(defaults, *_OF_ROWS)
+    # The property of an Iceberg table names units; that of a Hive table is a time.
+    of_units = ("property",) if is_lake else ()
+    left = {
+        block: tuple(key for key in keys if key not in of_units)
+        for block, keys in _OF_ROWS_IN.items()
+    }
     entries = (
-        Entry(each.key, each.mark, _without(each.value, *_OF_ROWS_IN[each.key]))
+        Entry(each.key, each.mark, _without(each.value, *left[each.key]))
         if each.key in _OF_ROWS_IN and isinstance(each.value, Mapping)
         else each
         for each in kept.entries

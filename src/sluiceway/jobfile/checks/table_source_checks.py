@@ -127,17 +127,18 @@ def check_table_source(data: Mapping[str, Any], positions: Positions) -> Iterato
 
 
 def _check_lake(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
-    """What an Iceberg table does not have: folders, and corrections."""
+    """What an Iceberg table does not have: folders, and corrections that can be followed."""
     source = mapping(data, "source")
     if ICEBERG not in mapping(data, "connections", str(source.get("connection"))):
         return
     if source.get("when") == "success":
         text = "expected `ready` or `settled` for an Iceberg table, which has no folders"
         yield JobFileProblem(positions.value(("source", "when")), text, "choose one")
-    if source.get("on_correction", "halt") != "halt":
+    if source.get("on_correction") == "follow":
         text = "an Iceberg table whose rows are replaced is not followed in this version"
         mark = positions.value(("source", "on_correction"))
-        yield JobFileProblem(mark, text, "write `halt`, or remove the key", not_yet=True)
+        todo = "write `ignore` to read on after such a snapshot, or `halt`"
+        yield JobFileProblem(mark, text, todo, not_yet=True)
 
 
 def _check_recompute(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:

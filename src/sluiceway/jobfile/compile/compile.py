@@ -449,7 +449,8 @@ def _table_access(spec: RouteSpec, name: str) -> SourceAccess:
     if connection.iceberg is not None:
         start_ms = spec.start_at.timestamp_ms if spec.start_at.kind == "timestamp" else -1
         settings = catalog_settings(spec, connection.iceberg)
-        lake = LakeUpstream(name, settings, wanted, start_ms=start_ms)
+        rule = spec.source.on_correction
+        lake = LakeUpstream(name, settings, wanted, start_ms=start_ms, on_correction=rule)
         return SourceAccess(LAKE_SOURCE, (*lake.texts(), *unit_texts(spec)))
     options = UpstreamOptions(
         name=name,
