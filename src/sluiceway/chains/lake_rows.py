@@ -48,7 +48,6 @@ def whole_lake_table(options: LakeUpstream, pin: str, timeout_s: float) -> Whole
     arrow = schema_to_pyarrow(schema, include_field_ids=False)
 
     def rows() -> Generator[pa.Table]:
-        yield arrow.empty_table()
         scan = ArrowScan(table.metadata, table.io, schema, AlwaysTrue())
         for file in files:
             with client_errors(options.topic):

@@ -107,7 +107,7 @@ def _is_over(
     period = periods.of(name)
     if period is None:
         return True
-    # What ends before the latest one is closed by it (`eventtime.closed_prefixes`).
+    # What ends before the latest one is closed by it (`eventtime.prefix_periods`).
     before = latest is not None and period < latest
     return before and (reopen_us is None or period.end_us <= reopen_us)
 

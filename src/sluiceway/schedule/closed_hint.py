@@ -1,4 +1,4 @@
-"""Which closed prefixes a task gets: as few as say the same (`eventtime.closed_prefixes`).
+"""Which closed prefixes a task gets: as few as say the same (`eventtime.prefix_periods`).
 
 What ends before a closed prefix is closed as well. So of all that have a time the latest one is
 enough; prefixes without a time are named. A plan does not grow with the age of its table.

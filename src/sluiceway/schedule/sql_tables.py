@@ -100,7 +100,7 @@ def read_table(
             pieces.append(piece)
             size_bytes += piece.nbytes
             _check_size(rule, sql, size_bytes)
-    if not pieces:
+    if not any(piece.num_rows for piece in pieces):
         raise _no_row(rule)
     return JoinedTable(rule.name, state.pin, pa.concat_tables(pieces, promote_options="default"))
 
@@ -120,9 +120,9 @@ def _state(rule: DimensionRule, access: SourceAccess, pin: str) -> WholeTable:
 
 def _no_row(rule: DimensionRule) -> SourceUnavailableError:
     return SourceUnavailableError(
-        f"the table {rule.table} has no row yet; it is read again",
+        f"the table {rule.table} has no row; the route waits until it has one",
         where=f"transform.tables.{rule.name}",
-        hint="run the job that fills it",
+        hint="run the job that fills it, or remove the table from the SQL",
     )
 
 

@@ -24,6 +24,7 @@ from sluiceway.types.dirty import DirtyReason, DirtyRow
 from sluiceway.types.schema import Schema
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.answers import failed_result
+from sluiceway.worker.far_times import FAR, FarTimes
 from sluiceway.worker.landing import LandedBatch, LandedRecords, landing_task
 from sluiceway.worker.plan import TaskPlan, TaskResult
 from sluiceway.worker.row_batch import RowBatch, RowStage
@@ -195,6 +196,7 @@ class SqlRows:
         self._task = task
         self._plan = replace(plan, route=route)
         self._columns = arrow_schema(route.sql or Schema(()))
+        self._far = FarTimes(self._columns)
         self._counts = TaskCounts()
         assigner = partition_assigner(route.partitions, route.event_time, self._columns)
         fitted = FitToFiles(route, self._columns)
@@ -227,6 +229,8 @@ class SqlRows:
         self._counts.read += seen
         if self._task.problems:
             rows.drop(self._failed(batch))
+        far = self._far.find(rows.columns).items()
+        rows.drop([DirtyRow(row, STAGE, DirtyReason.SQL_FAILED, name, FAR) for row, name in far])
         for stage in self._stages:
             stage.apply(rows)
         count = len(rows.indices)

@@ -11,6 +11,7 @@ from sluiceway.observe.failpoints import Role, arm, reach
 from sluiceway.sinks.partition_path import partition_folder
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.arrow_types import arrow_schema
+from sluiceway.worker.far_times import FAR, FarTimes
 from sluiceway.worker.plan import RoutePlan, StagedPrefix, TaskPlan
 from sluiceway.worker.staged_files import StagedFiles
 
@@ -70,4 +71,7 @@ def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         ]
     except (pa.ArrowException, ValueError) as error:
         raise TaskFailedError(f"a value does not fit its column: {str(error)[:200]}") from error
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    fitted = pa.RecordBatch.from_arrays(columns, schema=schema)
+    for name in FarTimes(schema).find(fitted).values():
+        raise TaskFailedError(f"a value does not fit its column {name}: {FAR}")
+    return fitted

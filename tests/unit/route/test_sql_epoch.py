@@ -1,6 +1,7 @@
 """SQL of an epoch: jobs that die, values that fail, and what is counted."""
 
 from collections.abc import Callable, Sequence
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from sluiceway.jobfile.compile.sql_rule import SqlRule
 from sluiceway.ledger.records import NO_ROWS, RowCounts
 from sluiceway.route import sql_epoch
 from sluiceway.route.sql_epoch import MOST_PIECES, TRIES
-from sluiceway.types.schema import Field, IntegerType, Schema, StringType
+from sluiceway.types.schema import DateType, Field, IntegerType, Schema, StringType
 from sluiceway.worker.plan import TaskResult
 from tools.landed_epoch import LandedEpoch, land_epoch
 from tools.sql_in_memory import Made, PythonSql, Row
@@ -57,6 +58,29 @@ def test_epoch_is_what_the_sql_makes_of_it_in_one_job(land: Land) -> None:
     assert (counts.read, counts.written, counts.filtered) == (10, 8, 2)
     assert engine.jobs == [(False, 0, None)]
     assert len({result.task for result in results}) == len(results)
+
+
+@pytest.mark.parametrize("fails_too", [False, True], ids=["untouched", "guarded"])
+@pytest.mark.parametrize("guards", [True, False], ids=["guard", "pieces"])
+def test_record_with_a_date_that_no_row_may_have_is_dirty(
+    tmp_path: Path, *, fails_too: bool, guards: bool
+) -> None:
+    """Each way of running the SQL judges dates alike; the record is dirty whole."""
+    made = Schema((*MADE.fields, Field("day", DateType())))
+    landed = land_epoch(tmp_path, DECODED, made, [{"id": n} for n in range(8)])
+    last = date.max.toordinal() - date(1970, 1, 1).toordinal()
+
+    def sql(row: Row) -> list[Row]:
+        if fails_too and row["id"] == 6:
+            raise ValueError("[CAST_INVALID_INPUT] 6")
+        bad = last + 1 if row["id"] == 3 else last
+        return [{"id": row["id"], "part": "a", "day": day} for day in (0, bad)]
+
+    results = landed.transformed(RULE, PythonSql(sql, guards=guards))
+    kept = [0, 1, 2, 4, 5, *([] if fails_too else [6]), 7]
+    assert ids(landed, results) == sorted(kept * 2)
+    counts = total(results)
+    assert (counts.read, counts.written, counts.dirty) == (8, 2 * len(kept), 8 - len(kept))
 
 
 def test_epoch_without_landed_rows_runs_no_job(land: Land) -> None:

@@ -108,11 +108,11 @@ def test_rows_are_kept_until_they_are_due(joined: Joined) -> None:
 
 
 def test_table_without_a_row_is_waited_for(joined: Joined) -> None:
-    with pytest.raises(SourceUnavailableError, match="no row yet"):
+    with pytest.raises(SourceUnavailableError, match="has no row; the route waits"):
         joined.read()
     joined.table.add(EIGHT, rows=1)
     joined.table.expire(EIGHT)
-    with pytest.raises(SourceUnavailableError, match="no row yet"):
+    with pytest.raises(SourceUnavailableError, match="has no row; the route waits"):
         joined.read()
 
 

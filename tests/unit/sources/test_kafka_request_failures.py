@@ -8,12 +8,22 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
-from sluiceway.errors import SluicewayError, SourceUnavailableError, TaskFailedError
+from sluiceway.errors import (
+    SluicewayError,
+    SourceUnavailableError,
+    TaskFailedError,
+    UnhealthyEnvironmentError,
+)
 from sluiceway.observe import failpoints
 from sluiceway.observe.failpoints import Action, FailpointSpec, Role
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.sources.kafka.client import KafkaSourceClient
-from sluiceway.sources.kafka.failures import BrokerTrouble, unreachable
+from sluiceway.sources.kafka.failures import (
+    BrokerTrouble,
+    is_group_refused,
+    request_failure,
+    unreachable,
+)
 from sluiceway.sources.kafka.group_offsets import GroupReporter
 from sluiceway.sources.kafka.jump_check import check_jumps
 from sluiceway.sources.kafka.progress import Jump
@@ -105,3 +115,20 @@ def test_brokers_that_take_connections_and_say_nothing_are_told_in_words() -> No
         with pytest.raises(SourceUnavailableError, match="no broker answers") as caught:
             client.discover(["t"])
     assert "security.protocol" in caught.value.hint
+
+
+def test_group_that_the_login_may_not_see_is_named_with_what_to_allow() -> None:
+    """The library answers only that it waits for the group's coordinator."""
+    waits, refused = (
+        KafkaError(KafkaError._WAIT_COORD),
+        KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED),
+    )
+    assert is_group_refused(refused)
+    assert not is_group_refused(waits)
+    assert not is_group_refused(None)
+    trouble = BrokerTrouble()
+    assert isinstance(request_failure(waits, trouble, "group g"), SourceUnavailableError)
+    trouble.group = refused
+    found = request_failure(waits, trouble, "group g")
+    assert (type(found), found.where) == (UnhealthyEnvironmentError, "group g")
+    assert found.hint == "allow the user of this connection Read on the group"

@@ -85,11 +85,7 @@ def run(  # noqa: PLR0913, PLR0917 - the command's options
     seconds, terms = _seconds(for_), _terms(takeover or [], standby=standby)
     job, port, starting = _begun(job_file, context.obj, health_port)
     from sluiceway.cli.views.run_view import open_view  # noqa: PLC0415
-    from sluiceway.driver.run import (  # noqa: PLC0415
-        RunOptions,
-        check_outcome,
-        run_job,
-    )
+    from sluiceway.driver.run import RunOptions, check_outcome, run_job  # noqa: PLC0415
     from sluiceway.service.health import HttpAccess, health_served  # noqa: PLC0415
 
     fill = typed_fields(job_file)

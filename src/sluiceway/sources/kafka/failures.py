@@ -72,11 +72,13 @@ class BrokerTrouble:
         login: The last refused login or TLS handshake; empty when there was none.
         connection: The last failed connection; empty when there was none.
         all_down: Whether no broker took a connection, each of them tried.
+        group: Why the group's coordinator is not known, where access rules hide it; else None.
     """
 
     login: str = ""
     connection: str = ""
     all_down: bool = False
+    group: KafkaError | None = None
 
     def __call__(self, error: KafkaError) -> None:
         """Take one error. Called by the library, from any of its threads."""
@@ -94,6 +96,11 @@ class BrokerTrouble:
         self.login = ""
         self.connection = ""
         self.all_down = False
+
+
+def is_group_refused(error: KafkaError | None) -> bool:
+    """Whether an event of a consumer says that its login may not see the group."""
+    return error is not None and error.name() == _GROUP
 
 
 def kafka_error(failure: KafkaException) -> KafkaError:
@@ -135,6 +142,8 @@ def request_failure(error: KafkaError, trouble: BrokerTrouble, where: str) -> Sl
         return login_refused(error.str(), where)
     if trouble.login:
         return login_refused(trouble.login, where)
+    if trouble.group is not None:
+        return not_allowed(trouble.group, where)
     reason = f"; {trouble.connection}" if trouble.connection else ""
     return SourceUnavailableError(f"no answer: {error.name()}, {error.str()}{reason}", where=where)
 

@@ -11,7 +11,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from sluiceway.errors import JobFileError, SourceUnavailableError
 from sluiceway.observe.failpoints import edge
 from sluiceway.sources.contract import SourcePartition
-from sluiceway.sources.kafka.failures import BrokerTrouble, kafka_error, request_failure
+from sluiceway.sources.kafka.failures import (
+    BrokerTrouble,
+    is_group_refused,
+    kafka_error,
+    request_failure,
+)
 from sluiceway.sources.kafka.settings import consumer_settings
 
 MAX_REPORTERS: Final = 32
@@ -108,12 +113,16 @@ class GroupReporter:
                     consumer.commit(offsets=offsets, asynchronous=True)
                     deadline = time.monotonic() + timeout_s
                     while not answers and time.monotonic() < deadline:
-                        consumer.poll(_POLL_S)
+                        event = consumer.poll(_POLL_S)
+                        if event is not None and is_group_refused(event.error()):
+                            # The answer says only that the coordinator is not known.
+                            trouble.group = event.error()
             except KafkaException as failure:
                 raise request_failure(kafka_error(failure), trouble, f"group {group}") from failure
             error = answers[0] if answers else KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001
             if error is not None:
                 raise request_failure(error, trouble, f"group {group}")
+            trouble.group = None
 
     def close(self) -> None:
         """Release the connections. Safe to repeat."""
