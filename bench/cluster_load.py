@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from bench.run_failed import RunFailedError
 from sluiceway.lab.lab import LabEndpoints
 from tools.independent_reader import Report, broker_records, check, table_view
-from tools.job_files import JobFile, write_job
+from tools.job_files import JobFile, event, write_job
 from tools.row_oracle import Expectation
 from tools.topic_writer import TopicWriter
 
@@ -68,6 +68,13 @@ class Load:
             mine = numbers[partition :: self.partitions]
             writer.write(self.topic, map(row, mine), partition=partition)
         self.written += count
+
+    def close_hours(self) -> None:
+        """Write a row of a later hour to each partition, so that both hours are complete."""
+        writer, ts_ms = TopicWriter(self.bootstrap_servers), START_MS + 5 * HOUR_MS
+        for partition in range(self.partitions):
+            writer.write(self.topic, [event(self.written, ts_ms=ts_ms)], partition=partition)
+            self.written += 1
 
     def trickle(self, total: int, *, per_s: int) -> threading.Thread:
         """Write up to `total` rows, evenly, in a thread of its own."""
@@ -140,15 +147,17 @@ class Story:
         lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
         return [line for line in lines if line.get("event") == event]
 
+    def routes(self) -> list[dict[str, Any]]:
+        """What `status` shows; nothing before the first start, when there is no table."""
+        try:
+            answer = json.loads(self._done("status", str(self.job.path), "-o", "json").stdout)
+            return list(answer["routes"])
+        except (ValueError, KeyError):
+            return []
+
     def rows_read(self) -> int:
         """That the ledger has, whoever read them; says what a route that waits waits for."""
-        try:
-            routes = json.loads(self._done("status", str(self.job.path), "-o", "json").stdout)[
-                "routes"
-            ]
-        except (ValueError, KeyError):
-            # Before the first start there is no table.
-            return 0
+        routes = self.routes()
         says = "; ".join(str(route["message"]) for route in routes if route.get("code"))
         if says != self._says:
             tell(f"the route says: {says or 'all well'}")

@@ -4,7 +4,9 @@ HDFS, YARN with two node managers, metastore and Kafka are real processes of a l
 submit --deploy cluster` hands the job over; its table lies on HDFS. While rows come, the
 ApplicationMaster, which is the driver, is killed twice, with its Python; then the node manager
 that does not run it, with its executors. At the end every record of the topic is looked for in
-the table's files. With `--sql` the job has SQL: its executors read what others have landed.
+the table's files. With `--sql` the job has SQL: its executors read what others have landed. A
+second route computes the table's hours, and the ApplicationMaster is killed once more when they
+are complete.
 
 `python -m bench.e2e_yarn [--rows 6000] [--sql]` tells what it does on standard error and ends with
 one JSON line; 1 is the exit code when anything is wrong.
@@ -18,7 +20,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench.cluster_load import counts_of, tell
+from bench.cluster_load import PARTITIONS, Story, counts_of, tell
 from bench.run_failed import RunFailedError
 from bench.tidy_end import end_tidily
 from bench.yarn_story import YarnStory, kill_tree, yarn_story
@@ -49,6 +51,27 @@ def _kill_other_node(yarn: YarnStory) -> None:
     kill_tree(yarn.node_pid(name))
 
 
+def _compute_hours(yarn: YarnStory, application: str, user: YarnUser) -> int:
+    """Complete the hours, kill the driver that begins with them; how many are right in the end."""
+    story, load, sent = yarn.story, yarn.load, yarn.load.written
+    before = yarn_attempts(application, user)
+    load.close_hours()
+    story.wait_for_rows(load.written)
+    tell("killing the ApplicationMaster, whose hours are complete")
+    kill_tree(_master(yarn)[1])
+    story.wait_until(lambda: yarn_attempts(application, user) > before, "new attempt")
+    story.wait_until(lambda: _units(story) == {"computed": 2, "due": 0, "open": 1}, "two hours")
+    found = yarn.computed_hours()
+    tell(f"hours: {found}")
+    wanted = [(hour, "Bonn", sent // 2, sent - 2 + n) for n, hour in enumerate(("08", "09"))]
+    return sum(each in found for each in wanted) if len(found) == len(wanted) else 0
+
+
+def _units(story: Story) -> object:
+    upstreams = [route["upstream"] for route in story.routes() if route.get("upstream")]
+    return upstreams[0].get("units") if upstreams else None
+
+
 def _run(rows: int, folder: Path, *, sql: bool) -> dict[str, object]:
     with yarn_story(folder, sql=sql) as yarn:
         story, load = yarn.story, yarn.load
@@ -72,13 +95,15 @@ def _run(rows: int, folder: Path, *, sql: bool) -> dict[str, object]:
         story.wait_for_rows(load.written + 1 if load.written < rows else rows)
         thread.join()
         story.wait_for_rows(rows)
+        hours = {"hours": _compute_hours(yarn, application, user)} if sql else {}
         attempts = yarn_attempts(application, user)
         story.command("stop", yarn.name)
         verified = story.verified()
         report = yarn.judge()
     tell(report.line())
     return {
-        **counts_of(report, rows),
+        **counts_of(report, load.written),
+        **hours,
         "attempts": attempts,
         "verified": verified and report.ok,
     }
@@ -99,6 +124,8 @@ def main() -> int:
         found = _run(rows, Path(folder), sql=asked.sql)
     print(json.dumps(found))
     expected = {"rows": rows, "lost": 0, "doubled": 0, "attempts": 3, "verified": True}
+    if asked.sql:
+        expected |= {"rows": rows + PARTITIONS, "hours": 2, "attempts": 4}
     return int(found != expected)
 
 

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pyspark
 
 from bench.cluster_load import Load, Story, new_story, new_topic, tell
@@ -15,9 +16,10 @@ from sluiceway.lab.demo import process_tree
 from sluiceway.lab.lab import Lab, StoreServer
 from sluiceway.lab.yarn import NODE_MANAGERS
 from tools.driver_process import kill_quietly
-from tools.independent_reader import Report
+from tools.independent_reader import Report, table_view
 from tools.job_files import put_sql
 from tools.stores_under_test import HdfsUnderTest
+from tools.unit_jobs import TIMES, add_hours
 
 SPARK_SETTINGS = {
     "spark.yarn.jars": f"local:{Path(pyspark.__file__).parent}/jars/*",
@@ -54,6 +56,18 @@ class YarnStory:
         """What the independent reader counts in a copy of the table's files."""
         copy = self.store.local_copy(self.location, self.story.folder / "copy")
         return self.story.judge((self.location, copy))
+
+    def computed_hours(self) -> list[tuple[object, ...]]:
+        """Hour, city, count and greatest id: the rows of the table of hours."""
+        at = f"{self.location}_hourly"
+        copy = self.store.local_copy(at, self.story.folder / "copy-hourly")
+        database, _, table = f"{self.story.job.table}_hourly".partition(".")
+        view = table_view(self.story.metastore_uri, database=database, table=table, at=(at, copy))
+        return sorted(
+            (file.values[1], *row.values())
+            for file in view.files
+            for row in pq.ParquetFile(file.path).read(["city", "n", "newest"]).to_pylist()
+        )
 
     def node_pid(self, name: str) -> int:
         """Of a server of the lab.
@@ -103,7 +117,7 @@ def yarn_story(folder: Path, *, interval: str = "2s", sql: bool = False) -> Iter
     Args:
         folder: Of this run.
         interval: Between two epochs.
-        sql: Whether all rows run through SQL.
+        sql: Whether all rows run through SQL, and hours of the table are computed.
 
     Raises:
         RunFailedError: The lab has no YARN.
@@ -127,8 +141,10 @@ def yarn_story(folder: Path, *, interval: str = "2s", sql: bool = False) -> Iter
             interval=interval,
             connections=store.connection(),
             hive=f', storage: lake, location: "{location}"',
+            **({"event_time": TIMES, "ready": "{visible: on_commit}"} if sql else {}),
         )
         if sql:
+            add_hours(story.job, location)
             put_sql(story.job)
         yield YarnStory(lab, story, load, store, config_dir, location)
     finally:

@@ -340,6 +340,21 @@ def test_small_table_that_gets_a_column_halts_and_fills_no_other_column(
     assert epoch.rows(epoch.transformed(rule, spark_sql)) == [{"id": 1, "city": "Berlin"}]
 
 
+def test_job_that_does_not_work_row_by_row_writes_nothing(
+    spark_sql: SparkSql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql = "SELECT /*+ MERGE(u) */ i.id FROM input i JOIN users u ON u.id = i.id"
+    decoded = Schema((Field("id", IntegerType(64)),))
+    users = DimensionRule("users", "dim.users", 0.0)
+    rule = SqlRule(sql, "UTC", (users,), (), of_table=False, places=SqlPlaces())
+    held = JoinedTable("users", "u@1", pa.table({"id": pa.array([0, 2], pa.int64())}))
+    monkeypatch.setattr(sql_tables, "read_table", lambda *_, **__: held)
+    epoch = land_epoch(tmp_path, decoded, decoded, [{"id": n} for n in range(4)])
+    for _ in range(2):
+        with pytest.raises(JobFileError, match="needs a shuffle"):
+            epoch.transformed(rule, spark_sql)
+
+
 def test_value_of_a_small_table_at_which_the_sql_fails_makes_no_record_dirty(
     spark_sql: SparkSql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,6 +56,34 @@ run: {{interval: 0.5s, master: "local[2]"{more}}}
     return RouteRun(JobFile(path, f"{run.job.table}_hourly"))
 
 
+def add_hours(job: JobFile, location: str) -> JobFile:
+    """Let a small job compute the hours of its table too, by a second route `hourly`.
+
+    Args:
+        job: As `write_job` has made it, with `ready` and a table at `location`.
+        location: On a store; the new table goes next to it.
+
+    Returns:
+        The same job, with the new table.
+    """
+    text, name, (topic,) = job.path.read_text(), f"{job.table}_hourly", job.route.topics
+    for old in (f", topics: [{topic}]", f", name: {job.table}", f', location: "{location}"'):
+        assert text.count(old) == 1, old
+        text = text.replace(old, "")
+    job.path.write_text(f"""\
+{text}
+routes:
+- name: {topic.replace("_", "-")}
+  topics: [{topic}]
+  table: {{hive: {{name: {job.table}, location: "{location}"}}}}
+- name: hourly
+  source: {{table: {job.table}, mode: recompute, unit: [dt, hr]}}
+  transform: {{sql: "{SQL}"}}
+  table: {{hive: {{name: {name}, location: "{location}_hourly"}}, columns: from_sql}}
+""")
+    return JobFile(job.path, name)
+
+
 def fill_hour(
     run: RouteRun, writer: TopicWriter, topic: str, numbers: range, hour: int = 0
 ) -> None:

@@ -21,7 +21,7 @@ class FarTimes:
     """Finds them in rows of one schema, also inside of structs, lists and maps.
 
     Args:
-        schema: Of the rows.
+        schema: Names and types of the columns, in the order of the file.
     """
 
     def __init__(self, schema: pa.Schema) -> None:

@@ -46,9 +46,9 @@ _NUMBER_BITS = 40
 _FILES = FileChoice(FileFormat.PARQUET, "lz4", settings=((TIMESTAMPS, MICROS),))
 
 
-def landing_task(at: int) -> int:
-    """The task that landed a record, by the record's number."""
-    return at >> _NUMBER_BITS
+def landing_tasks(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The task that landed each record, by the record's number."""
+    return numbers >> _NUMBER_BITS
 
 
 def first_number(task: int) -> int:
@@ -197,7 +197,7 @@ class LandedRecords:
             TaskFailedError: A record is in no landed file.
             StorageUnavailableError: The store failed.
         """
-        tasks = {landing_task(number) for number in numbers}
+        tasks = set(landing_tasks(np.array(numbers, np.int64)).tolist())
         wanted = pa.array(numbers, pa.int64())
         found: dict[int, dict[str, Any]] = {}
         for task, path in self._files:

@@ -25,7 +25,7 @@ from sluiceway.types.schema import Schema
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.answers import failed_result
 from sluiceway.worker.far_times import FAR, FarTimes
-from sluiceway.worker.landing import LandedBatch, LandedRecords, landing_task
+from sluiceway.worker.landing import LandedBatch, LandedRecords, landing_tasks
 from sluiceway.worker.plan import TaskPlan, TaskResult
 from sluiceway.worker.row_batch import RowBatch, RowStage
 from sluiceway.worker.row_rules import NO_CHOICES
@@ -245,8 +245,9 @@ class SqlRows:
         records, indices = numbers[first], np.cumsum(first) - 1
         if len(np.unique(records)) != len(records):
             raise TaskFailedError("rows of one record came apart", hint="a bug; please report it")
-        bases = np.array([self._task.first_splits[landing_task(each)] for each in records.tolist()])
-        of_splits = bases + splits[first]
+        tasks, of_task = np.unique(landing_tasks(records), return_inverse=True)
+        bases = np.array([self._task.first_splits[each] for each in tasks.tolist()], np.int64)
+        of_splits = bases[of_task] + splits[first]
         cuts = [0, *(np.flatnonzero(of_splits[1:] != of_splits[:-1]) + 1).tolist(), len(records)]
         batches = [
             LandedBatch(int(of_splits[begin]), records[begin:end], self._records)

@@ -4,7 +4,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
@@ -90,6 +90,7 @@ class SparkSql(SqlEngine):
         logging.getLogger("SQLQueryContextLogger").disabled = True
         self._sessions: dict[SqlRule, SparkSession] = {}
         self._pins: dict[tuple[SqlRule, str], str] = {}
+        self._checked: dict[SqlRule, tuple[tuple[str, str], ...]] = {}
 
     def columns(
         self, rule: SqlRule, decoded: Schema, tables: tuple[JoinedTable, ...] = ()
@@ -102,7 +103,8 @@ class SparkSql(SqlEngine):
                 rows = session.createDataFrame(self._context.emptyRDD(), _schema(decoded))
                 frame = self._query(session, rule, _observed(rows), decoded)
                 plans = SqlPlans(session)
-                self._carrying(plans, rule, frame, ())
+                plan = self._checked_plan(plans, rule, frame, tables)
+                _check_executed(plans, rule, _carrying(plans, rule, plan, ()))
                 return sql_columns(frame, rule)
         except (Py4JNetworkError, Py4JError, OSError) as error:
             raise _lost(error) from error
@@ -136,8 +138,10 @@ class SparkSql(SqlEngine):
             frame = self._query(session, job.rule, rows, job.decoded)
             check_columns(frame, job.rule, route.sql)
             plans = SqlPlans(session)
-            found = self._carrying(plans, job.rule, frame, carried)
+            plan = self._checked_plan(plans, job.rule, frame, job.tables)
+            found = _carrying(plans, job.rule, plan, carried)
             if job.guarded:
+                _check_executed(plans, job.rule, found)
                 found = plans.frame(plans.guarded(found))
         if job.guarded:
             problems = tuple(
@@ -155,8 +159,11 @@ class SparkSql(SqlEngine):
         def write(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
             yield from write_batches(version, tokens, task, batches)
 
+        written = map_batches(found, write)
+        if not job.guarded:
+            # Of the plan that runs: another one would be planned for nothing.
+            _check_executed(plans, job.rule, written)
         with labelled(self._context, label):
-            written = map_batches(found, write)
             answers = written.collect()
         results = tuple(decode(bytes(each[0]), TaskResult) for each in answers)
         return SqlAnswer(results, _rows_read(written))
@@ -205,19 +212,43 @@ class SparkSql(SqlEngine):
         except (ParseException, AnalysisException) as error:
             raise refused_sql(error, rule) from error
 
-    def _carrying(
-        self, plans: SqlPlans, rule: SqlRule, frame: DataFrame, carried: Sequence[str]
-    ) -> DataFrame:
-        try:
-            plan = plans.analyzed(frame)
-            plans.check_analyzed(plan)
-            found = plans.frame(plans.carrying(plan, carried))
-            plans.check_executed(found)
-        except RefusedSqlError as error:
-            raise JobFileError(
-                error.message, where=rule.places.place(error.index), hint=NOT_BY_ROW
-            ) from error
-        return found
+    def _checked_plan(
+        self,
+        plans: SqlPlans,
+        rule: SqlRule,
+        frame: DataFrame,
+        tables: Sequence[JoinedTable],
+    ) -> Any:
+        """The analyzed plan; what it may read and call is checked once, with each state of tables.
+
+        A walk through a plan costs a call of the JVM for each of its nodes.
+        """
+        plan, pins = plans.analyzed(frame), tuple((each.name, each.pin) for each in tables)
+        if self._checked.get(rule) != pins:
+            try:
+                plans.check_analyzed(plan)
+            except RefusedSqlError as error:
+                raise _not_by_row(error, rule) from error
+            self._checked[rule] = pins
+        return plan
+
+
+def _carrying(plans: SqlPlans, rule: SqlRule, plan: Any, carried: Sequence[str]) -> DataFrame:
+    try:
+        return plans.frame(plans.carrying(plan, carried))
+    except RefusedSqlError as error:
+        raise _not_by_row(error, rule) from error
+
+
+def _check_executed(plans: SqlPlans, rule: SqlRule, frame: DataFrame) -> None:
+    try:
+        plans.check_executed(frame)
+    except RefusedSqlError as error:
+        raise _not_by_row(error, rule) from error
+
+
+def _not_by_row(error: RefusedSqlError, rule: SqlRule) -> JobFileError:
+    return JobFileError(error.message, where=rule.places.place(error.index), hint=NOT_BY_ROW)
 
 
 def _observed(rows: DataFrame) -> DataFrame:
