@@ -244,27 +244,6 @@ def test_a_rule_that_is_missing_is_named_with_what_to_allow(rooms: Rooms) -> Non
         assert place in refused.value.where
         assert hint in refused.value.hint
         rooms.b.allow(rules)
-    # Who may write is only checked: nothing else needs that rule.
-    (row,) = [each for each in rows() if (each.login, each.kind) == ("driver", "cluster")]
-    rooms.b.forbid(row.rules(rooms.group))
-    found = rooms.sluiceway("doctor")
-    assert "access rules cannot be read, so `writers: own` is not checked" in found.stdout
-
-
-def test_a_standby_that_may_not_read_says_why_and_is_ready_once_it_may(rooms: Rooms) -> None:
-    TopicWriter(rooms.a.plain).write(TOPIC, [event(1)])
-    create_topic(rooms.b.plain, TOPIC, 1)
-    TopicWriter(rooms.b.plain).write(TOPIC, [event(1)])
-    (row,) = [each for each in rows() if (each.login, each.kind) == ("driver", "topic")]
-    rooms.b.forbid(row.rules(rooms.group))
-    with rooms.driver("a") as home, rooms.driver("b") as standby:
-        home.wait_for_event("committed")
-        standby.wait_for_event("room_not_ready")
-        reason = str(standby.events("room_not_ready")[-1]["reason"])
-        assert f"{TOPIC}: the broker refused it: TOPIC_AUTHORIZATION_FAILED" in reason
-        assert "allow the user of this connection Describe, DescribeConfigs and Read" in reason
-        rooms.b.allow(row.rules(rooms.group))
-        standby.wait_for_event("room_ready")
 
 
 def _use(rooms: Rooms, use: Callable[[KafkaSourceClient], None]) -> None:
