@@ -155,7 +155,7 @@ def _start_risks(route: PlannedRoute, starts: Sequence[PlannedStart]) -> list[Ri
                 "`sluiceway backfill JOB PREFIX --from offsets` brings them later",
             )
         )
-    if not starts:
+    if not starts and route.config.units is None:
         risks.append(
             Risk(Weight.HIDES, "no source partition answers", "look at the brokers and the topics")
         )

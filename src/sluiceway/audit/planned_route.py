@@ -94,6 +94,8 @@ class PlannedStart:
         how: `committed`, or how the offset was found, in the words of a job file's start.
         log_start: First offset that can still be read.
         log_end: First offset that cannot be read yet.
+        base: The `newest_slot` of splits of a log that ends before rows of its table were removed.
+            Its rows before `offset` may have expired. -1 for other logs.
     """
 
     partition: SourcePartition
@@ -101,6 +103,7 @@ class PlannedStart:
     how: str
     log_start: int
     log_end: int
+    base: int = -1
 
     @property
     def waiting(self) -> int:
@@ -178,8 +181,12 @@ def _starts(
     view: SourceView, begins: dict[SourcePartition, tuple[int, str]]
 ) -> tuple[PlannedStart, ...]:
     starts = []
+    listed = (each for found in view.by_topic.values() for each in found)
+    pinned = {each.partition: each.newest_slot for each in listed}
     for one, bounds in sorted(view.bounds.items()):
         # A partition that is new under an unchanged subscription begins at its first offset.
         offset, how = begins.get(one, (bounds.start_offset, "earliest"))
-        starts.append(PlannedStart(one, offset, how, bounds.start_offset, bounds.end_offset))
+        base = pinned[one] if bounds.removals and one in pinned else -1
+        log = bounds.start_offset, bounds.end_offset
+        starts.append(PlannedStart(one, offset, how, *log, base))
     return tuple(starts)

@@ -387,8 +387,10 @@ def _shared(starts: Sequence[PlannedStart], records: int, begin: Any) -> list[Sp
     for position, each in enumerate(by_size):
         share = -(-left // (len(by_size) - position))
         first = begin(each, share)
+        if each.base >= 0:
+            first = max(first, each.offset)
         stop = min(each.log_end, first + share)
         if first < stop:
-            splits.append(Split(each.partition, first, stop))
+            splits.append(Split(each.partition, first, stop, newest_slot=each.base))
             left -= stop - first
     return sorted(splits, key=lambda split: split.partition)

@@ -97,7 +97,7 @@ class LakeClient(OneTableClient):
             log = self._log(self.table())
             is_start = timestamp_ms == self._options.start_ms
             end = log.before(timestamp_ms)[1] if is_start else log.end
-        return {one: end for one in partitions if one == self._partition}
+        return {one: end for one in partitions if one.topic == self._topic}
 
     def report(self, group: str, ends: Mapping[SourcePartition, int]) -> None:
         """See `SourceClient.report`: nothing is written into tables of others."""

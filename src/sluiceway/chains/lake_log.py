@@ -89,7 +89,11 @@ class LakeLog:
         passed = [step for step in removing if passes_over and not _begins_again(step)]
         halting = (step.number for step in removing if step not in passed)
         self.removed = max(halting, default=-1)
-        self.removals = tuple(_removal(step) for step in passed)
+        ends = [*(step.begin for step in passed[1:]), self.end]
+        self.removals = tuple(
+            replace(_removal(step), rows=max(end - step.end, 0))
+            for step, end in zip(passed, ends, strict=False)
+        )
 
     def after(self, split: Split) -> list[LakeStep]:
         """Snapshots with rows of a split, oldest first; the first one may have read rows too.

@@ -111,10 +111,13 @@ def _lag_is_open(status: RouteStatus) -> bool:
 
 
 def _of_same_logs(ends: Ends, view: SourceView) -> Bounds:
-    """Log ends of logs that were not replaced since they were read."""
+    """Log ends of logs that were not replaced since they were read.
+
+    Where a table has removed rows, its end does not say how many wait.
+    """
     there = {(found.partition, found.identity) for each in view.by_topic.values() for found in each}
     return {
         one: view.bounds[one]
         for one, known in ends.items()
-        if one in view.bounds and (one, known.identity) in there
+        if one in view.bounds and (one, known.identity) in there and not view.bounds[one].removals
     }

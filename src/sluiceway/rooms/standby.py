@@ -44,7 +44,7 @@ from sluiceway.rooms.resume import (
     own_positions,
     silent_leaders,
 )
-from sluiceway.schedule.source_view import SourceView, read_source_view
+from sluiceway.schedule.source_view import SourceView, read_source_view, view_of_route
 from sluiceway.sources.contract import SourceClient, SourcePartition
 from sluiceway.sources.registry import SourceAccess
 
@@ -344,7 +344,7 @@ class StandbyRoom:
         if self.rule.mirror is None:
             return
         self._read_request(ledger, fold)
-        self._find_positions(fold, self._view())
+        self._find_positions(fold, self._view(fold))
         self._refuse_inexact(fold.term)
 
     def source_change(self, fold: Fold) -> SourceChangeRecord | None:
@@ -366,7 +366,7 @@ class StandbyRoom:
             return None
         if self._resume.positions:
             self._end_transactions(mirror.transactional_ids)
-        self._find_positions(fold, self._view())
+        self._find_positions(fold, self._view(fold))
         self._refuse_inexact(fold.term)
         if not self._resume.positions:
             return None
@@ -433,8 +433,8 @@ class StandbyRoom:
         to = self.rule.room
         return f"sluiceway switch JOB --to {to} --now --term {term}{given} --reason WHY --execute"
 
-    def _view(self) -> SourceView:
-        return read_source_view(self._client(), self._parts.topics())
+    def _view(self, fold: Fold) -> SourceView:
+        return view_of_route(read_source_view(self._client(), self._parts.topics()), fold)
 
     # Readiness
 
@@ -461,7 +461,7 @@ class StandbyRoom:
             fold = self._advanced(ledger)
             # An operator may decide a position that halts the route.
             self._read_request(ledger, fold)
-            view = self._view()
+            view = self._view(fold)
             found += silent_leaders(view)
             found += (str(error) for error in view.missing.values())
             if fresh or time.monotonic() - self._resume_at >= POSITIONS_EVERY_S:

@@ -235,6 +235,8 @@ class RoomKeeper:
             found = self._one_place()
         except SluicewayError as error:
             self._log.debug("copies_not_known", code=error.code, error=str(error))
+            # A problem stays until the source answers that it is gone; that there is none does not.
+            self.one_place_problems = self.one_place_problems or None
             return
         if found and found != self.one_place_problems:
             self._log.warning("rooms_in_one_place", reason="; ".join(found))

@@ -237,7 +237,7 @@ class RouteFigures:
             if known.retired:
                 continue
             place = bounds.get(SourcePartition(topic, number))
-            lag = 0 if place is None else max(0, place.end_offset - known.end)
+            lag = 0 if place is None else place.waiting(known.end)
             if place is not None:
                 by_topic[topic] = by_topic.get(topic, 0) + lag
             lags.append((-lag, topic, number, known.end))
@@ -264,7 +264,7 @@ class RouteFigures:
         """
         by_topic: Counter[str] = Counter()
         for one, place in bounds.items():
-            by_topic[one.topic] += max(0, place.end_offset - ends[one].end)
+            by_topic[one.topic] += place.waiting(ends[one].end)
         if bounds:
             self._put_lag(by_topic)
         self._survey.count_overdue()

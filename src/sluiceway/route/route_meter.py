@@ -281,7 +281,7 @@ def committed_ends(fold: Fold) -> dict[SourcePartition, int]:
 def lag_of(ends: Mapping[SourcePartition, int], bounds: Bounds) -> int:
     """As `lag_records`, by committed ends."""
     places = ((bounds.get(one), end) for one, end in ends.items())
-    return sum(max(0, place.end_offset - end) for place, end in places if place is not None)
+    return sum(place.waiting(end) for place, end in places if place is not None)
 
 
 def _live_ends(fold: Fold) -> dict[SourcePartition, CommittedEnd]:

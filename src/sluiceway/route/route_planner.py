@@ -410,7 +410,6 @@ class RoutePlanner:
     def check_again(self, record: DataRecord, view: SourceView) -> None:
         """Check that what was read is still there, and of the same logs (commit rule 13)."""
         fold = self._context.state.owned.fold
-        view = view_of_route(view, fold)
         # A topic that was created again while it was read reads like the old one.
         check_identities(fold, view.of(self._subscription(view).topics))
         self._second_look.update(fold, view.bounds)

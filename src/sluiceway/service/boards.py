@@ -389,6 +389,8 @@ JOB_BOARD = Board(
 )
 
 _ROUTE = _Scope(_BY_JOB, "route")
+# A route that reads topics has no such series.
+_PASSED_OVER = f"sum(increase({_ROUTE.series(metrics.SNAPSHOTS_PASSED_OVER)}[{WINDOW}]))"
 ROUTE_BOARD = Board(
     "sluiceway-route",
     "Sluiceway / One route",
@@ -419,6 +421,12 @@ ROUTE_BOARD = Board(
             "short",
             "No leader answers for them, or they are gone; they hold the watermark.",
             (_ROUTE.most(metrics.PARTITIONS_LEFT_OUT, "route"), "{{route}}"),
+        ),
+        _panel(
+            "Snapshots passed over",
+            "short",
+            "They removed rows of the table that is read; its copies of them stay.",
+            (f"{_PASSED_OVER} or vector(0)", ""),
         ),
         _panel(
             "Committed offsets, furthest behind",

@@ -75,6 +75,7 @@ class Removal:
         start: Offset of the first row that comes after it.
         removed: How many rows it has removed.
         added: How many rows it has put in their place, or more; the route does not read them.
+        rows: How many rows have come after it and before the next such state.
     """
 
     slot: int
@@ -82,6 +83,7 @@ class Removal:
     start: int
     removed: int
     added: int
+    rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,10 @@ class LogBounds:
     leader_epoch: int | None = field(default=None, compare=False)
     removed_slot: int = -1
     removals: tuple[Removal, ...] = ()
+
+    def waiting(self, end: int) -> int:
+        """Records after a committed end, in logs that follow a removal too."""
+        return max(0, self.end_offset - end) + sum(each.rows for each in self.removals)
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,10 +64,19 @@ def _far_parts(array: pa.Array) -> Iterator[Rows]:
     if pa.types.is_struct(array.type):
         yield from map(_far, array.flatten())
     elif pa.types.is_map(array.type):
-        for entries in (array.keys, array.items):
-            yield _far(pa.ListArray.from_arrays(array.offsets, entries))
+        yield from (_rows_with(array, each) for each in (array.keys, array.items))
     elif pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
-        yield pc.list_parent_indices(array).to_numpy()[_far(array.flatten())]
+        yield _rows_with(array, array.values)
+
+
+def _rows_with(array: pa.Array, values: pa.Array) -> Rows:
+    """Rows of lists or maps that have such a value; what a null row hides does not count."""
+    offsets = array.offsets.to_numpy()
+    begin, end = int(offsets[0]), int(offsets[-1])
+    found = _far(values.slice(begin, end - begin)) + begin
+    rows = np.searchsorted(offsets, found, side="right") - 1
+    valid: NDArray[np.bool_] = array.is_valid().to_numpy(zero_copy_only=False)
+    return rows[valid[rows]]
 
 
 def _outside(numbers: pa.Array, low: int, high: int) -> Rows:

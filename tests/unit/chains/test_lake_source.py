@@ -9,6 +9,8 @@ from pyiceberg.expressions import EqualTo
 from pyiceberg.table import Table
 from pyiceberg.types import StringType
 
+from sluiceway.audit.planned_route import COMMITTED, _starts
+from sluiceway.audit.row_preview import newest_splits
 from sluiceway.chains.lake_client import LakeClient
 from sluiceway.chains.lake_log import LakeLog
 from sluiceway.chains.lake_upstream import LAKE_SOURCE, METADATA, LakeUpstream
@@ -21,6 +23,18 @@ from sluiceway.errors import (
     TableMismatchError,
     TopicNotFoundError,
 )
+from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_state import SourceState, Subscription
+from sluiceway.ledger.records import encode_record
+from sluiceway.route.route_meter import lag_records
+from sluiceway.schedule.planner import plan_hand_over, plan_sources
+from sluiceway.schedule.source_view import (
+    SourceView,
+    passed_over,
+    read_source_view,
+    view_of_route,
+)
+from sluiceway.schedule.start_offsets import ResolvedStart
 from sluiceway.sources.contract import (
     LAKE_CLUSTER,
     DiscoveredPartition,
@@ -40,6 +54,7 @@ from tools.lake_chain import (
     merge_files,
     roll_back,
 )
+from tools.ledger_records import fence, fold_of, record
 
 LOG = SourcePartition(f"table:{NAME}", 0)
 
@@ -171,23 +186,85 @@ def test_snapshot_that_removes_rows_ends_a_log_and_begins_another_where_it_is_pa
     chain.append(range(5), range(5, 8))
     chain.table().delete(EqualTo("id", 3))
     chain.append(range(8, 10))
-    gone = Removal(3, 8, 7, 5, 4)
+    gone = Removal(3, 8, 7, 5, 4, rows=2)
     assert made.bounds([LOG]) == {LOG: LogBounds(0, 9, 9, removals=(gone,))}
     read_so = partial(read_ignoring, chain, made)
     assert read_so(Split(LOG, 0, newest_slot=begin)) == list(range(8))
     assert read_so(Split(LOG, 8, leader_epoch=2, newest_slot=begin)) == []
     then = SourcePartition(LOG.topic, 3)
     assert read_so(Split(then, 7, newest_slot=3)) == [8, 9]
+    assert made.offsets_at([then], 0) == {then: 9}
     chain.table().delete(EqualTo("id", 9))
     chain.append(range(10, 11))
     assert read_so(Split(then, 7, newest_slot=3)) == [8, 9]
     assert read_so(Split(then, 8, 9, leader_epoch=4, newest_slot=3)) == [9]
     log = LakeLog(chain.table().metadata, NAME, passes_over=True)
-    assert [each.slot for each in log.removals] == [3, 5]
+    assert [(each.slot, each.rows) for each in log.removals] == [(3, 2), (5, 1)]
     assert (log.number_through(8, 0), log.number_through(9, 3), log.end_of(5)) == (2, 4, 9)
     expire_all_but_newest(chain.table())
     with pytest.raises(OffsetsLostError, match=r"row 7 cannot be read: .* begin at row 8"):
         read_so(Split(then, 7, newest_slot=3))
+    made.close()
+
+
+def test_view_of_a_route_has_the_log_that_it_reads_and_what_waits_after_it(
+    chain: LakeChain,
+) -> None:
+    made = open_client(access(chain, on_correction="ignore"), 5.0)
+    wanted = Subscription((LOG.topic,), "", "earliest")
+
+    def seen(fold: Fold) -> SourceView:
+        found = view_of_route(read_source_view(made, [LOG.topic]), fold)
+        assert view_of_route(found, fold) == found
+        return found
+
+    view = seen(fold_of(fence()))
+    begun = plan_sources(
+        Fold(), wanted, view.of([LOG.topic]), view.bounds, {LOG: ResolvedStart(0, "earliest")}
+    )
+    assert begun is not None
+    chain.append(range(5))
+    chain.table().delete(EqualTo("id", 3))
+    chain.append(range(5, 8))
+    fold = fold_of(fence(), begun)
+    view = seen(fold)
+    (gone,) = view.bounds[LOG].removals
+    assert view.bounds == {LOG: LogBounds(0, 5, 5, removals=(gone,))}
+    assert lag_records(fold, view.bounds) == 5 + 3
+    assert passed_over(fold, view) is None, "rows from before it are not read"
+    fold.sources[LOG.topic, 0].end = 5
+    assert lag_records(fold, view.bounds) == 3
+    found = passed_over(fold, view)
+    assert found is not None
+    assert found.reason == "snapshot 2 removed 5 rows and added 4"
+    handed_over = record(fold, plan_hand_over(fold, wanted, found))
+    fold.apply(handed_over, encode_record(handed_over))
+    then = SourcePartition(LOG.topic, 2)
+    view = seen(fold)
+    assert view.bounds == {then: LogBounds(0, 7, 7)}
+    assert (fold.sources[LOG.topic, 2].end, lag_records(fold, view.bounds)) == (4, 3)
+    assert passed_over(fold, view) is None
+    made.close()
+
+
+def test_sample_before_a_removal_is_of_the_rows_that_a_run_would_read(chain: LakeChain) -> None:
+    made = open_client(access(chain, on_correction="ignore"), 5.0)
+    assert isinstance(made, LakeClient)
+    chain.append(range(5))
+    begin, fold = base(made), Fold()
+    (found,) = made.discover([LOG.topic])
+    known = SourceState(LAKE_CLUSTER, found.identity.topic_id, 0, "earliest", 5, newest_slot=begin)
+    fold.sources[LOG.topic, 0] = known
+    chain.append(range(5, 8))
+    chain.table().delete(EqualTo("id", 3))
+    view = view_of_route(read_source_view(made, [LOG.topic]), fold)
+    (start,) = _starts(view, {LOG: (5, COMMITTED)})
+    assert (start.offset, start.log_end, start.waiting) == (5, 8, 3)
+    splits = newest_splits([start], 100)
+    assert splits == [Split(LOG, 5, 8, newest_slot=begin)]
+    reader = open_reader(access(chain, on_correction="ignore"), splits, owner="test")
+    assert read(reader) == [5, 6, 7]
+    assert reader.finished()
     made.close()
 
 

@@ -71,6 +71,16 @@ def test_rooms_that_share_a_table_have_nothing_to_adopt(
     assert "the rooms of this job share one table" in capsys.readouterr().err
 
 
+def test_job_without_rooms_has_nothing_to_adopt(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.write_text(job.read_text().partition("rooms:")[0])
+    assert run_command(["adopt", str(job), "--dry-run"]) == 7
+    said = capsys.readouterr().err
+    assert "the job has one place only" in said
+    assert "`sluiceway switch" not in said
+
+
 def test_copies_are_adopted_and_never_switched(
     job: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

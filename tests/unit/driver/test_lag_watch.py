@@ -19,7 +19,7 @@ from sluiceway.observe import metrics
 from sluiceway.observe.log import stderr_log
 from sluiceway.route.route_session import RouteSession
 from sluiceway.route.status import RouteState
-from sluiceway.sources.contract import LogBounds, SourceClient, SourcePartition
+from sluiceway.sources.contract import LogBounds, Removal, SourceClient, SourcePartition
 from tools.board_sessions import placed_session
 from tools.ledger_records import data, fence, fold_of, sources, span
 from tools.session_on_disk import ONE, SmallSource
@@ -98,6 +98,13 @@ def test_offsets_of_another_log_say_nothing() -> None:
     session = session_at(10, 10)
     other = OldRecords(LogBounds(0, 3, 3), topic_id="t2")
     watch(session, other, (RouteState.HALTED, DROPPED)).read()
+    assert session.meter.read().lag_records is None
+
+
+def test_table_that_has_removed_rows_does_not_say_how_many_wait() -> None:
+    session = session_at(10, 10)
+    removed = LogBounds(0, 9, 9, removals=(Removal(3, 10, 4, 6, 0, rows=5),))
+    watch(session, OldRecords(removed), (RouteState.WAITING, GONE)).read()
     assert session.meter.read().lag_records is None
 
 

@@ -143,6 +143,25 @@ def test_keys_that_do_not_fit_are_named_with_their_place(given: dict[str, str], 
     assert told in caught.value.message
 
 
+def test_partition_of_an_event_time_is_not_asked_for_one_where_units_are_read_whole() -> None:
+    text = f"""\
+version: 1
+name: units
+connections:
+  hms: {{metastore: {{uri: "thrift://127.0.0.1:9"}}}}
+source: {{{SOURCE}}}
+transform: {SQL}
+table:
+  hive: {{connection: hms, name: dm.hourly}}
+  partition_by: [{{name: dt, event_time: yyyyMMdd}}, {{name: hr, event_time: HH}}]
+"""
+    with pytest.raises(JobFileError, match="remove `partition_by`: the columns of") as caught:
+        parse_job(text.encode(), Path("job.yaml"), {})
+    assert "add event_time" not in caught.value.message
+    without, _, _ = text.partition("  partition_by")
+    assert parse_job(without.encode(), Path("job.yaml"), {}).spec.routes
+
+
 def test_tables_that_a_unit_joins_decide_its_result_by_their_names() -> None:
     rules = [
         compile_route(route_of(transform=SQL.replace("}", more))).units

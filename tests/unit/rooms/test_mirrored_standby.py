@@ -385,7 +385,7 @@ def test_a_log_that_was_cut_after_it_was_copied_halts_the_route(
     fold = room._advanced(rooms.log)
 
     def cut() -> tuple[str, ...]:
-        return room._cut_logs(rooms.log, fold, room._view())
+        return room._cut_logs(rooms.log, fold, room._view(fold))
 
     _holds(rooms, 4, end=22)
     # Row 24 may have come, and was copied, after that report.
@@ -411,7 +411,7 @@ def test_a_log_that_was_cut_after_it_was_copied_halts_the_route(
     with pytest.raises(OffsetsLostError, match="was cut"):
         again._take(rooms.log, None, force=True, auto=False)
     # A copy that was created again has the log as it is now.
-    view = again._view()
+    view = again._view(fold)
     (described,) = view.by_topic["orders"]
     made_again = replace(described, identity=replace(described.identity, topic_id="t9"))
     view = replace(view, by_topic={"orders": (made_again,)})
@@ -477,14 +477,15 @@ def _fails(*_: object) -> None:
 
 def test_linked_copies_reach_as_far_as_their_logs(rooms: Rooms) -> None:
     room = rooms.standby(replace(MIRROR, linked=True))
-    assert room._cut_logs(rooms.log, rooms.log.fold(), room._view()) == ()
+    fold = rooms.log.fold()
+    assert room._cut_logs(rooms.log, fold, room._view(fold)) == ()
     assert room._copied == {"orders/0": 90}
 
 
 def _judged(rooms: Rooms, room: StandbyRoom) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What the one position needs, and what the room reports of counts."""
     fold = room._advanced(rooms.log)
-    room._find_positions(fold, room._view())
+    room._find_positions(fold, room._view(fold))
     room._write(rooms.log, (), None)
     report = read_advice(rooms.log.storage, rooms.log.layout.room("b"), RoomReport)
     assert report is not None

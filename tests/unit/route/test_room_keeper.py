@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from sluiceway.errors import SourceUnavailableError
 from sluiceway.jobfile.compile.room_rule import MirrorRule, RoomRule
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.room_files import (
@@ -235,6 +236,22 @@ def test_rows_in_one_room_only_are_logged_and_reported(kept: Kept) -> None:
     assert kept.own().notices == kept.problems
     assert kept.keeper.gauges() == {"rooms_in_one_place": {(): 1.0}}
     assert kept.lines.getvalue().count("rooms_in_one_place") == 1
+
+
+@pytest.mark.parametrize("problems", [(), ("orders: min.insync.replicas is 1",)])
+def test_source_that_answers_no_more_keeps_a_problem_and_no_good_news(
+    kept: Kept, problems: tuple[str, ...]
+) -> None:
+    def silent() -> tuple[str, ...]:
+        raise SourceUnavailableError("no broker answers")
+
+    kept.problems = problems
+    kept.look()
+    assert kept.keeper.one_place_problems == problems
+    kept.keeper._one_place = silent
+    kept.keeper._checked_at = float("-inf")
+    kept.look()
+    assert kept.keeper.one_place_problems == (problems or None)
 
 
 def test_clusters_of_one_room_each_are_not_asked_for_replicas_elsewhere(kept: Kept) -> None:

@@ -1,7 +1,7 @@
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.records import DataRecord, encode_record
 from sluiceway.route.route_meter import RouteMeter, lag_records
-from sluiceway.sources.contract import LogBounds, SourcePartition
+from sluiceway.sources.contract import LogBounds, Removal, SourcePartition
 from tools.ledger_records import data, fence, fold_of, record, sources, span
 
 
@@ -60,6 +60,13 @@ def test_lag_counts_partitions_that_are_read_and_known() -> None:
     assert lag_records(fold, ends(5)) == 0
     retired = fold_of(fence(), sources(0), sources(0, retired=True))
     assert lag_records(retired, ends(25)) == 0
+
+
+def test_lag_counts_rows_that_came_after_others_were_removed() -> None:
+    fold = fold_of(fence(), sources(0), data(1, 0, span(0, 0, 10)))
+    gone = (Removal(3, 10, 4, 6, 0, rows=5), Removal(5, 9, 8, 1, 0, rows=2))
+    (one,) = ends(10)
+    assert lag_records(fold, {one: LogBounds(0, 10, 10, removals=gone)}) == 5 + 2
 
 
 def test_lag_in_seconds_is_zero_when_nothing_is_left() -> None:

@@ -155,8 +155,9 @@ def test_backfill_without_a_driver_computes_the_unit_alone_that_it_names(
 
 
 def test_plan_names_units_and_no_offsets(
-    disk: UnitsOnDisk, capsys: pytest.CaptureFixture[str]
+    disk: UnitsOnDisk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sql_preview, "unit_engine", DuckUnits)
     disk.fill(EIGHT)
     capsys.readouterr()
     assert run_command(["plan", str(disk.run.job.path), "--records", "0"]) == 0

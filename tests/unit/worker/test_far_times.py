@@ -41,5 +41,18 @@ def test_values_inside_of_others_are_found() -> None:
     assert find(inner, [[("a", fine)], None, [("a", fine), ("b", bad)]]) == {2: "at"}
 
 
+@pytest.mark.parametrize(("days", "wanted"), [([9, 0, 0], {}), ([0, 0, 9], {2: "at"})])
+def test_value_that_a_null_row_hides_is_none_and_moves_no_other(
+    days: list[int], wanted: dict[int, str]
+) -> None:
+    values = pa.array([LAST + day for day in days], DAY)
+    offsets, hidden = pa.array([0, 1, 2, 3], pa.int32()), pa.array([True, False, False])
+    lists = pa.ListArray.from_arrays(offsets, values, mask=hidden)
+    maps = pa.MapArray.from_arrays(offsets, values, values, mask=hidden)
+    for array in (lists, maps):
+        rows = pa.RecordBatch.from_arrays([array], ["at"])
+        assert FarTimes(rows.schema).find(rows) == wanted
+
+
 def test_columns_without_times_are_not_looked_at() -> None:
     assert find(pa.int64(), [1 << 62]) == {}

@@ -146,7 +146,13 @@ def _planned(
     from sluiceway.storage.registry import open_storage  # noqa: PLC0415
 
     rule = config.rooms
-    if rule is None or not rule.copied:
+    if rule is None:
+        raise RequestRefusedError(
+            "the job has one place only, and no copy of its table",
+            where=config.route,
+            hint="`adopt` is for a job file with `rooms` and `storage: copied` in it",
+        )
+    if not rule.copied:
         raise RequestRefusedError(
             "the rooms of this job share one table",
             where=config.route,

@@ -194,8 +194,8 @@ class SourceSpec(Block):
         settle_ms: Time without a change after which a unit is settled; None is 10 minutes.
         on_correction: What becomes of rows that `sluiceway backfill` or a recompute has replaced in
             `table` before they were read. `follow` leaves them out and rebuilds their partition,
-            `halt` ends the route, `ignore` leaves them out. Of an Iceberg table: whether a snapshot
-            that removes rows ends the route (`halt`, the default).
+            `halt` ends the route, `ignore` leaves them out. Of an Iceberg table: a snapshot that
+            removes rows ends the route (`halt`, the default), or is passed over (`ignore`).
         keep_tail: Whether records keep a fingerprint of the last rows, for
             `offsets reset --by-tail`. Rooms with a cluster each keep it anyway.
     """

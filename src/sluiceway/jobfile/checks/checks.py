@@ -449,6 +449,8 @@ def _check_event_time(data: Mapping[str, Any], positions: Positions) -> Iterator
     if users and not positions.has(("event_time",)):
         text = "expected an `event_time` block for this partition, got none"
         todo = "add event_time: {field: ..., unit: ms}"
+        if mapping(data, "source").get("mode") == "recompute":
+            todo = "remove `partition_by`: the columns of `source.unit` are the partition"
         yield JobFileProblem(positions.key((*users[0], "event_time")), text, todo)
     if not users and "event_time" in data and "partition_by" in mapping(data, "table"):
         text = "expected a partition that uses `event_time`, got none"
