@@ -146,6 +146,8 @@ class CopiedDrills:
         with self._driver(rooms, "b") as driver:
             driver.wait_for_event("committed")
             self.results.add(f"kill, copier {delay_s:.1f} s late", time.monotonic() - began)
+            # The cut may have left the announcements of room a out.
+            driver.wait_until(lambda: is_announced(rooms.b.records()), "an announced minute")
             load.close()
             checked = CheckedTopic(self._servers, rooms.topic)
             wanted = checked.wait_read(rooms.b.log().fold, load.acknowledged)
