@@ -147,7 +147,7 @@ class RoomKeeper:
         """
         self._read_request()
         mirror = self._rule.mirror
-        if mirror is not None and mirror.first:
+        if mirror is not None and self._rule.waits_for_copies:
             self._read_copied(mirror.first_s)
         if time.monotonic() - self._reported_at >= REPORT_EVERY_S:
             self._reported_at = time.monotonic()
@@ -295,8 +295,7 @@ class RoomKeeper:
         found: dict[str, dict[tuple[str, ...], float]] = {}
         if self.one_place_problems is not None:
             found[metrics.ROOMS_IN_ONE_PLACE.name] = {(): float(bool(self.one_place_problems))}
-        mirror = self._rule.mirror
-        if mirror is not None and mirror.first:
+        if self._rule.waits_for_copies:
             found[metrics.ROOM_NOT_WAITED_FOR.name] = {
                 (name,): float(name in self.not_waited_for) for name in self._rule.others
             }
@@ -387,8 +386,7 @@ class RouteRooms:
 
         config = self.context.config
         self._keeper = RoomKeeper(rule, owned, progress, self._one_place, self.context.log)
-        if rule.mirror is not None and rule.mirror.first and rule.room == rule.home:
-            # After its loss the other room would wait for copies in the lost one.
+        if rule.waits_for_copies:
             self.context.copied = self._keeper.copied
         if held.readiness is not None:
             held.readiness.lost_before_us = self._keeper.lost_before_us

@@ -194,6 +194,15 @@ def test_a_room_that_is_silent_or_not_ready_is_waited_for_no_longer_than_is_said
     assert copied(999.0, counter=4) == {"orders/0": 7}
 
 
+def test_a_room_that_took_over_waits_for_no_copies(kept: Kept) -> None:
+    mirror = MirrorRule(linked=False, exactly_once=True, origin="o", own_writers=True, first=True)
+    kept.keeper._rule = replace(RULE, home="b", mirror=replace(mirror, first_s=0.0))
+    kept.look()
+    assert kept.keeper.gauges() == {}
+    assert kept.own().notices == ()
+    assert "room_not_waited_for" not in kept.lines.getvalue()
+
+
 def test_log_ends_are_reported_once_and_only_for_copies_with_a_header(kept: Kept) -> None:
     ends = {SourcePartition("orders", 0): LogBounds(0, 9, 10)}
     mirror = MirrorRule(linked=False, exactly_once=True, origin=None, own_writers=True)

@@ -84,6 +84,14 @@ class RoomRule:
         """All rooms but this one."""
         return tuple(name for name in self.names if name != self.room)
 
+    @property
+    def waits_for_copies(self) -> bool:
+        """Whether this room reads a row only once the others have its copy.
+
+        After the home's loss the other room would wait for copies in the lost one.
+        """
+        return self.mirror is not None and self.mirror.first and self.room == self.home
+
 
 def room_rule(spec: RouteSpec) -> RoomRule | None:
     """The rooms of a route; None for a job that has one place only."""
