@@ -11,7 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
@@ -134,10 +134,11 @@ class UnitJobs:
     def _rows_read(self, frame: _Frame, query: UnitQuery) -> int:
         """Rows of the input that were read; a query that needs not all is counted by itself."""
         wanted = query.files.rows
-        if frame.exact:
-            read = int(frame.counted.get.get("n", 0))
-            if wanted is None or read >= wanted:
-                return read
+        if wanted == 0:
+            return 0
+        read = _observed(frame.counted) if frame.exact else None
+        if read is not None and (wanted is None or read >= wanted):
+            return read
         rows = _input(frame.rows.sparkSession, query.table, query.files)
         return int(rows.count())
 
@@ -171,6 +172,17 @@ class UnitJobs:
         session.conf.set("spark.sql.ansi.enabled", "true")
         register_functions(session, sql)
         return session
+
+
+def _observed(counted: Observation) -> int | None:
+    """What the counter of a query that has run says; None where Spark has run it without one.
+
+    It leaves the counter out once it finds that no row comes, as for a join with an empty side.
+    """
+    try:
+        return int(counted.get["n"])
+    except Py4JJavaError:
+        return None
 
 
 def _input(session: SparkSession, table: ReadableTable, files: UnitFiles) -> DataFrame:
