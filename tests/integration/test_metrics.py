@@ -121,8 +121,6 @@ def assert_all_are_there(page: dict[str, dict[tuple[str, ...], float]]) -> None:
     unmet |= {"room_ready", "room_needs_confirmation", "rooms_in_one_place", "room_not_waited_for"}
     unmet |= {"last_drill_timestamp_seconds", "room_positions", "mirror_lag_records"}
     unmet |= {"copies_dropped_total"}
-    # It reads topics.
-    unmet |= {"source_snapshots_passed_over_total"}
     for metric in METRICS:
         name = metric.full_name + ("_count" if metric.kind == "histogram" else "")
         assert (name in page) is (metric.name not in unmet), name

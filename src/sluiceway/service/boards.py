@@ -389,8 +389,6 @@ JOB_BOARD = Board(
 )
 
 _ROUTE = _Scope(_BY_JOB, "route")
-# A route that reads topics has no such series.
-_PASSED_OVER = f"sum(increase({_ROUTE.series(metrics.SNAPSHOTS_PASSED_OVER)}[{WINDOW}]))"
 ROUTE_BOARD = Board(
     "sluiceway-route",
     "Sluiceway / One route",
@@ -426,7 +424,7 @@ ROUTE_BOARD = Board(
             "Snapshots passed over",
             "short",
             "They removed rows of the table that is read; its copies of them stay.",
-            (f"{_PASSED_OVER} or vector(0)", ""),
+            (_ROUTE.increase(metrics.SNAPSHOTS_PASSED_OVER, "route"), "{{route}}"),
         ),
         _panel(
             "Committed offsets, furthest behind",
