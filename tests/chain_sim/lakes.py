@@ -191,9 +191,7 @@ class LakeWorld(World):
         writer, topic = follower.writer, self.log.topic
         writer.read_new()
         fold, wanted = writer.fold, Subscription((topic,), "", "earliest")
-        view = source_view.view_of_route(
-            source_view.read_source_view(follower.client, [topic]), fold
-        )
+        view = source_view.read_route_view(follower.client, [topic], fold)
         passed = source_view.passed_over(fold, view)
         if passed is None:
             found = view.of([topic])

@@ -51,16 +51,15 @@ for hour in sys.argv[1:]:
 """
 
 
-def dbt_runs(project: Path, *hours: str) -> list[list[object]]:
-    """Whether each run has succeeded, and what its model says."""
-    paths = [*sys.path, DBT]
-    done = subprocess.run(
-        [sys.executable, "-c", _RUNS, *hours],
+def in_project(project: Path, packages: str, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in a folder that has Spark's settings, with packages besides the lock's."""
+    return subprocess.run(
+        command,
         env={
             **os.environ,
             "DBT_SEND_ANONYMOUS_USAGE_STATS": "false",
             "PYSPARK_PYTHON": sys.executable,
-            "PYTHONPATH": os.pathsep.join(path for path in paths if path),
+            "PYTHONPATH": os.pathsep.join(path for path in (*sys.path, packages) if path),
             "SPARK_CONF_DIR": str(project),
         },
         cwd=project,
@@ -69,6 +68,11 @@ def dbt_runs(project: Path, *hours: str) -> list[list[object]]:
         text=True,
         check=False,
     )
+
+
+def dbt_runs(project: Path, *hours: str) -> list[list[object]]:
+    """Whether each run has succeeded, and what its model says."""
+    done = in_project(project, DBT, sys.executable, "-c", _RUNS, *hours)
     lines = [line[4:] for line in done.stdout.splitlines() if line.startswith("RAN ")]
     assert len(lines) == len(hours), done.stdout[-3000:] + done.stderr[-3000:]
     return [json.loads(line) for line in lines]
@@ -120,21 +124,8 @@ libraries:
 
 def pipeline_runs(project: Path) -> None:
     """Run the pipeline of a folder, to its end."""
-    paths = [*sys.path, PIPELINES]
-    done = subprocess.run(
-        [str(Path(sys.executable).with_name("spark-pipelines")), "run"],
-        env={
-            **os.environ,
-            "PYSPARK_PYTHON": sys.executable,
-            "PYTHONPATH": os.pathsep.join(path for path in paths if path),
-            "SPARK_CONF_DIR": str(project),
-        },
-        cwd=project,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    program = str(Path(sys.executable).with_name("spark-pipelines"))
+    done = in_project(project, PIPELINES, program, "run")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
 

@@ -15,7 +15,7 @@ from sluiceway.route.clients import open_source
 from sluiceway.route.registry_columns import registry_columns
 from sluiceway.route.sql_columns import sql_columns, unit_columns
 from sluiceway.schedule.planner import new_partitions, readable_start
-from sluiceway.schedule.source_view import SourceView, is_same_log, read_source_view, view_of_route
+from sluiceway.schedule.source_view import SourceView, is_same_log, read_route_view
 from sluiceway.schedule.start_offsets import resolve_start
 from sluiceway.sinks.contract import PlannedTable
 from sluiceway.sinks.registry import open_sink
@@ -139,7 +139,7 @@ def foresee_source(route: PlannedRoute) -> PlannedSource:
     config, fold = route.config, route.fold
     source = open_source(config)
     try:
-        view = view_of_route(read_source_view(source, config.subscription.topics), fold)
+        view = read_route_view(source, config.subscription.topics, fold)
         problems: list[SluicewayError] = [*view.missing.values()]
         topics = view.present(config.subscription.topics)
         found = view.of(topics)

@@ -15,7 +15,7 @@ from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_state import SourceState
 from sluiceway.route.clients import open_source
 from sluiceway.schedule.planner import new_partitions, readable_start, way_out_of
-from sluiceway.schedule.source_view import SourceView, is_same_log, read_source_view, view_of_route
+from sluiceway.schedule.source_view import SourceView, is_same_log, read_route_view
 from sluiceway.schedule.start_offsets import resolve_start
 from sluiceway.sources.contract import SourceClient, SourcePartition
 from sluiceway.types.log_key import LogKey
@@ -128,8 +128,7 @@ def route_offsets(config: RouteConfig) -> RouteOffsets:
     view, broker_error = None, None
     source = open_source(config)
     try:
-        view = read_source_view(source, topics | {*config.subscription.topics})
-        view = view_of_route(view, fold)
+        view = read_route_view(source, topics | {*config.subscription.topics}, fold)
         problems += source_reasons(config, fold, view, source)
     except Retriable as error:
         broker_error = str(error)

@@ -172,7 +172,7 @@ class LakeLog:
         return self.end if is_over is None else is_over.begin
 
     def _since(self, base: int) -> tuple[list[LakeStep], LakeStep | None]:
-        """Snapshots of the log that begins with a base, and the one that is passed over then."""
+        """Snapshots of the log that begins with a base, and the one after them that ends it."""
         found = [step for step in self._steps if step.number >= base]
         passed = next((each.slot for each in self.removals if each.slot > base), None)
         is_over = next((step for step in found if step.number == passed), None)

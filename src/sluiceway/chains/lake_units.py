@@ -19,13 +19,13 @@ from pyiceberg.transforms import IdentityTransform
 from sluiceway.chains.lake_client import load_table
 from sluiceway.chains.lake_reader import client_errors
 from sluiceway.chains.lake_upstream import LakeUpstream
+from sluiceway.chains.options import missing
 from sluiceway.chains.unit_tables import LedgerUnits, PartitionFiles, UnitFiles, partition_values
 from sluiceway.chains.units import UnitRule, UnitState
 from sluiceway.errors import (
     NotInThisVersionError,
     SourceUnavailableError,
     TableMismatchError,
-    TableNotFoundError,
 )
 from sluiceway.sinks.files.contract import FileFormat
 from sluiceway.sinks.iceberg.catalog.catalog_pool import pooled_catalog
@@ -192,11 +192,7 @@ def lake_table(options: LakeUpstream) -> Table:
     finally:
         catalog.close()
     if found is None:
-        raise TableNotFoundError(
-            "the table that is read does not exist",
-            where=options.topic,
-            hint="run the job that fills it",
-        )
+        raise missing(options.topic)
     return found
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from sluiceway.chains.lake_upstream import LAKE_SOURCE, LakeUpstream
-from sluiceway.chains.options import UpstreamOptions
+from sluiceway.chains.options import UpstreamOptions, missing
 from sluiceway.chains.unit_tables import LedgerUnits, ListedUnits, UnitTable
 from sluiceway.chains.units import UnitRule, UnitWhen
 from sluiceway.errors import (
@@ -44,11 +44,7 @@ def readable_unit_table(options: UnitUpstream) -> ReadableTable:
     try:
         return readable_table(options.table())
     except TableNotFoundError as error:
-        raise TableNotFoundError(
-            "the table that is read does not exist",
-            where=options.topic,
-            hint="run the job that fills it",
-        ) from error
+        raise missing(options.topic) from error
 
 
 def open_unit_table(options: UnitUpstream, rule: UnitRule) -> UnitTable:

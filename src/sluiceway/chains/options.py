@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sluiceway.errors import SourceUnavailableError, TableMismatchError
+from sluiceway.errors import SourceUnavailableError, TableMismatchError, TableNotFoundError
 from sluiceway.sinks.registry import CatalogAccess, column_names, find_table
 from sluiceway.sinks.table_options import TableOptions
 from sluiceway.sources.contract import AS_OF, TABLE_TOPIC
@@ -120,6 +120,13 @@ class UpstreamOptions:
 
 def _pairs(listed: list[list[str]]) -> Pairs:
     return tuple((name, value) for name, value in listed)
+
+
+def missing(topic: str) -> TableNotFoundError:
+    """Why units of a table cannot be found: it does not exist."""
+    return TableNotFoundError(
+        "the table that is read does not exist", where=topic, hint="run the job that fills it"
+    )
 
 
 def missing_yet(topic: str) -> SourceUnavailableError:

@@ -21,7 +21,7 @@ from sluiceway.operate.offset_moves import (
 from sluiceway.operate.operator_record import put_operator_record
 from sluiceway.rooms.copy_reader import CopyReader
 from sluiceway.rooms.positions import CopiedLog, PositionMethod, resume_positions
-from sluiceway.schedule.source_view import SourceView, read_source_view, view_of_route
+from sluiceway.schedule.source_view import SourceView, read_route_view
 from sluiceway.sources.contract import SourceClient, SourceIdentity, SourcePartition
 
 _OWN_LOG: Final = MirrorRule(linked=True, exactly_once=True, origin=None, own_writers=True)
@@ -50,7 +50,7 @@ def planned_moves(
         TopicNotFoundError: The topic is gone.
     """
     chosen = chosen_partitions(fold, wish)
-    view = view_of_route(read_source_view(source, {one.topic for one in chosen}), fold)
+    view = read_route_view(source, {one.topic for one in chosen}, fold)
     there = [one for one in chosen if one in view.bounds]
     found = {}
     if wish.target.kind == "timestamp":
@@ -127,7 +127,7 @@ def reset_route(
     topics = {each.partition.topic for each in moves}
 
     def record(fold: Fold) -> ResetRecord | SourceChangeRecord:
-        refuse_stale(fold, moves, view_of_route(read_source_view(source, topics), fold))
+        refuse_stale(fold, moves, read_route_view(source, topics, fold))
         tails = {}
         if config.keeps_tails:
             ends = {move.partition: move.new_end for move in moves}

@@ -8,7 +8,7 @@ from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.records import PinnedPartition, SourcesRecord
 from sluiceway.operate.operator_record import put_operator_record
-from sluiceway.schedule.source_view import SourceView, read_source_view, view_of_route
+from sluiceway.schedule.source_view import SourceView, read_route_view
 from sluiceway.sources.contract import SourceClient, SourcePartition
 from sluiceway.types.strict_json import BigInt
 
@@ -57,7 +57,7 @@ def planned_retirements(
             hint="`sluiceway offsets show JOB` shows what it reads",
         )
     chosen = wish.partitions or tuple(live)
-    view = view_of_route(read_source_view(source, {one.topic for one in chosen}), fold)
+    view = read_route_view(source, {one.topic for one in chosen}, fold)
     for one in sorted(wish.partitions):
         _refuse_present(one, view)
     gone = sorted(one for one in chosen if not _is_there(one, view))
@@ -106,7 +106,7 @@ def retire_partitions(
     topics = {each.partition.topic for each in retirements}
 
     def made(fold: Fold) -> SourcesRecord:
-        view = view_of_route(read_source_view(source, topics), fold)
+        view = read_route_view(source, topics, fold)
         return record_of(fold, wish, retirements, view)
 
     return put_operator_record(config, made)

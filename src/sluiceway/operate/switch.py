@@ -35,7 +35,7 @@ from sluiceway.rooms.mirror_counts import MirrorCounts
 from sluiceway.rooms.origin import origin_follower
 from sluiceway.rooms.positions import CONFIRMATIONS, MIRROR_CLOSED, MIRROR_END
 from sluiceway.rooms.resume import Resume, find_resume, proof_of
-from sluiceway.schedule.source_view import SourceView, read_source_view, view_of_route
+from sluiceway.schedule.source_view import SourceView, read_route_view
 from sluiceway.sources.contract import SourceClient, SourcePartition
 from sluiceway.storage.contract import Storage
 
@@ -230,7 +230,7 @@ def plan_switch(place: RoutePlace, to: str, source: SourceClient) -> SwitchPlan:
     holder, standby = _who_lives(place, to)
     known = {key: each for key, each in place.fold.sources.items() if not each.retired}
     try:
-        view = view_of_route(read_source_view(source, {topic for topic, _ in known}), place.fold)
+        view = read_route_view(source, {topic for topic, _ in known}, place.fold)
     except SluicewayError:
         # The room that is asked about may be the only one to reach the brokers.
         view = SourceView({}, {}, {})

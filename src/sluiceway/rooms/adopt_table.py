@@ -37,7 +37,7 @@ from sluiceway.ledger.records import (
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.rooms.adopt_cut import LedgerCut, find_cut, list_copy
 from sluiceway.schedule.planner import readable_start
-from sluiceway.schedule.source_view import is_same_log, read_source_view, view_of_route
+from sluiceway.schedule.source_view import is_same_log, read_route_view
 from sluiceway.sinks.contract import TableSink, TableState
 from sluiceway.sources.contract import LogBounds, SourceClient, SourcePartition
 from sluiceway.storage.contract import Storage
@@ -207,7 +207,7 @@ def _check_owner(place: CopiedPlace, kept: Fold) -> None:
 
 def _ranges(place: CopiedPlace, cut: LedgerCut, source: SourceClient) -> tuple[AgainRange, ...]:
     live = {key: each for key, each in cut.kept.sources.items() if not each.retired}
-    view = view_of_route(read_source_view(source, {topic for topic, _ in live}), cut.kept)
+    view = read_route_view(source, {topic for topic, _ in live}, cut.kept)
     found = []
     for key, known in sorted(live.items(), key=str):
         one = SourcePartition(*key)

@@ -44,7 +44,7 @@ from sluiceway.rooms.resume import (
     own_positions,
     silent_leaders,
 )
-from sluiceway.schedule.source_view import SourceView, read_source_view, view_of_route
+from sluiceway.schedule.source_view import SourceView, read_route_view
 from sluiceway.sources.contract import SourceClient, SourcePartition
 from sluiceway.sources.registry import SourceAccess
 
@@ -434,7 +434,7 @@ class StandbyRoom:
         return f"sluiceway switch JOB --to {to} --now --term {term}{given} --reason WHY --execute"
 
     def _view(self, fold: Fold) -> SourceView:
-        return view_of_route(read_source_view(self._client(), self._parts.topics()), fold)
+        return read_route_view(self._client(), self._parts.topics(), fold)
 
     # Readiness
 

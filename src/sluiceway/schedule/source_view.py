@@ -49,6 +49,15 @@ class SourceView:
         """Whether the cluster has a partition of that name."""
         return any(found.partition == one for found in self.by_topic.get(one.topic, ()))
 
+    @property
+    def is_of_lakes(self) -> bool:
+        """Whether its logs are Iceberg tables. One source has answered: all of them are, or none.
+
+        Asked for each route of a job in each epoch, so it looks at the first log alone.
+        """
+        first = next((each for listed in self.by_topic.values() for each in listed), None)
+        return first is not None and first.identity.cluster_id == LAKE_CLUSTER
+
     def of(self, topics: Iterable[str]) -> tuple[DiscoveredPartition, ...]:
         """Partitions of a route's topics.
 
@@ -73,14 +82,10 @@ def view_of_route(view: SourceView, fold: Fold) -> SourceView:
         view: What was asked for all routes.
         fold: Ledger of one of them.
     """
-    lakes = [
-        found
-        for each in view.by_topic.values()
-        for found in each
-        if found.identity.cluster_id == LAKE_CLUSTER
-    ]
+    if not view.is_of_lakes:
+        return view
     by_topic, bounds = dict(view.by_topic), dict(view.bounds)
-    for found in lakes:
+    for found in (each for listed in view.by_topic.values() for each in listed):
         topic, base = found.partition.topic, found.newest_slot
         keys = [key for name, key in fold.sources if name == topic and isinstance(key, int)]
         one = SourcePartition(topic, max(keys, default=0))
@@ -92,7 +97,7 @@ def view_of_route(view: SourceView, fold: Fold) -> SourceView:
             left = tuple(each for each in place.removals if each.slot > base)
             end = left[0].end if left else place.end_offset
             bounds[one] = replace(place, end_offset=end, high_watermark=end, removals=left)
-    return replace(view, by_topic=by_topic, bounds=bounds) if lakes else view
+    return replace(view, by_topic=by_topic, bounds=bounds)
 
 
 def passed_over(fold: Fold, view: SourceView) -> HandOver | None:
@@ -102,6 +107,8 @@ def passed_over(fold: Fold, view: SourceView) -> HandOver | None:
         fold: State of the ledger.
         view: As `view_of_route` has it.
     """
+    if not view.is_of_lakes:
+        return None
     for found in (each for listed in view.by_topic.values() for each in listed):
         one = found.partition
         known, place = fold.sources.get((one.topic, one.partition)), view.bounds.get(one)
@@ -145,6 +152,15 @@ def read_source_view(source: SourceClient, topics: Iterable[str]) -> SourceView:
     bounds, copies = _ends(source, [found.partition for found in discovered])
     grouped = {topic: tuple(each) for topic, each in by_topic.items()}
     return SourceView(grouped, bounds, missing, read_at_us, copies)
+
+
+def read_route_view(source: SourceClient, topics: Iterable[str], fold: Fold) -> SourceView:
+    """Ask a cluster about the topics of one route; see `view_of_route`.
+
+    Raises:
+        SourceUnavailableError: As in `read_source_view`.
+    """
+    return view_of_route(read_source_view(source, topics), fold)
 
 
 def _ends(

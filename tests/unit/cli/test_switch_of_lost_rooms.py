@@ -154,7 +154,7 @@ def test_a_plan_asks_for_what_the_standby_will_ask(monkeypatch: pytest.MonkeyPat
     )
     monkeypatch.setattr(operate_switch, "_who_lives", lambda *_: (True, report))
     monkeypatch.setattr(operate_switch, "find_resume", lambda *_: Resume((inside,)))
-    monkeypatch.setattr(operate_switch, "read_source_view", lambda *_: SourceView({}, {}, {}))
+    monkeypatch.setattr(operate_switch, "read_route_view", lambda *_: SourceView({}, {}, {}))
     mirror = MirrorRule(linked=False, exactly_once=True, origin=None, own_writers=True)
     place: Any = SimpleNamespace(
         fold=SimpleNamespace(sources={("orders", 0): known}),

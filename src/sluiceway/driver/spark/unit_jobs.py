@@ -134,8 +134,6 @@ class UnitJobs:
     def _rows_read(self, frame: _Frame, query: UnitQuery) -> int:
         """Rows of the input that were read; a query that needs not all is counted by itself."""
         wanted = query.files.rows
-        if wanted == 0:
-            return 0
         read = _observed(frame.counted) if frame.exact else None
         if read is not None and (wanted is None or read >= wanted):
             return read
