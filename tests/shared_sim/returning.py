@@ -53,7 +53,7 @@ class ReturningWorld(MirrorWorld):
         self._back_to: RoomTopic | None = None
         self._drained: list[tuple[drain.LeftLog, ...]] = []
         self._operators: list[Process] = []
-        self._is_drained = self._given_up = self._in_order = self._lied = False
+        self._is_drained = self._given_up = self._lied = False
 
     def reader(self, splits: list[Split]) -> SplitReader:
         return SharedReader(self, splits)
@@ -143,7 +143,6 @@ class ReturningWorld(MirrorWorld):
         fold = self._fold()
         if self._home_lost or fold is None or fold.fence is None or fold.fence.site != _OTHER:
             return
-        self._in_order = True
         self.note("an operator switches back to the home")
         self.seen["switched_back"] += 1
         self._ask(_HOME, fold.term, now=not self.queues[_HOME].well and self.rng.random() < 0.3)
@@ -268,7 +267,9 @@ class ReturningWorld(MirrorWorld):
         moved = any(
             each.cluster_id == self.queues[_OTHER].cluster for each in fold.sources.values()
         )
-        over = self._in_order or self._is_drained or self._given_up
+        # Where a driver released its route in order, the mirror lived: no room was lost then.
+        in_order = self.seen["room_released"] or self.seen["switched_back"]
+        over = in_order or self._is_drained or self._given_up
         if moved and not over and lost_room(LocalStorage(), layout, _OTHER) is None:
             raise ViolationError("no time waits for the rows of the lost room")
 
