@@ -102,9 +102,9 @@ bench-stores: $(STAMP) #: One job on local disk, HDFS and S3 in turn: CPU of a r
 	  --small $(or $(SMALL),500000) --large $(or $(LARGE),2500000) \
 	  --fresh-seconds $(or $(SECONDS),30) $(if $(KEEP),--keep)
 
-bench-sql: $(STAMP) #: SQL on a route: CPU a record over the same route without it, of an epoch of ten rows, of a unit; Flink SQL and Spark streaming: RECORDS=100000 ROUNDS=3 UNIT=3600000 OTHERS=1000000
+bench-sql: $(STAMP) #: SQL on a route: CPU a record over the same route without it, of an epoch of ten rows, of a unit; Flink SQL and Spark streaming: RECORDS=100000 ROUNDS=3 UNIT=3600000 OTHERS=5000000
 	@PYTHONPATH=tests $(BIN)/python -m bench.sql --records $(or $(RECORDS),100000) --rounds $(or $(ROUNDS),3) \
-	  --unit-rows $(or $(UNIT),3600000) --other-records $(or $(OTHERS),1000000)
+	  --unit-rows $(or $(UNIT),3600000) --other-records $(or $(OTHERS),5000000)
 
 bench-rooms-mapping: $(STAMP) #: Where committed ends resume in a mirrored topic, on two brokers: PARTITIONS=1000 ROUNDS=3
 	@$(BIN)/python -m bench.rooms_mapping --partitions $(or $(PARTITIONS),1000) --rounds $(or $(ROUNDS),3)

@@ -138,6 +138,9 @@ def test_validate_names_the_rooms_and_what_only_a_room_can_check(
     found = (for_copies, for_replicas, for_positions)
     assert found == (is_copied, is_stretched, "queue" in keys)
     assert run_command(["validate", job, "-o", "json"]) == 0
+    unchecked = json.loads(capsys.readouterr().out)["rooms"]["not_checked"]
+    assert [each["what"] in shown for each in unchecked] == [True] * shown.count("\nnot checked ")
+    assert run_command(["validate", job, "-o", "json"]) == 0
     rooms = json.loads(capsys.readouterr().out)["rooms"]
     assert (rooms["home"], rooms["names"], rooms["references_read"]) == ("a", ["a", "b"], ["a"])
 

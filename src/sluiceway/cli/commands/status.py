@@ -249,6 +249,8 @@ def _next_try(route: "ObservedRoute") -> str:
 def _cells(route: "ObservedRoute") -> tuple[str, ...]:
     shown = route.status
     measured = route.driver is not None and shown.rows_read is not None
+    # Rows of units are read again and again: a line of its own says how many units are computed.
+    has_units = route.upstream is not None and route.upstream.units is not None
     return (
         shown.route,
         shown.table,
@@ -256,7 +258,7 @@ def _cells(route: "ObservedRoute") -> tuple[str, ...]:
         _at_least(shown.lag_records, known=not shown.left_out_count),
         _behind(shown),
         f"{shown.rows_per_s:,.0f}" if measured else "-",
-        _count(shown.rows_read),
+        "-" if has_units else _count(shown.rows_read),
         _count(shown.rows_dirty_open),
         "-" if shown.last_commit_ms is None else _moment(shown.last_commit_ms),
     )

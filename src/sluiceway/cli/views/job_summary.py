@@ -84,14 +84,17 @@ def rooms_summary(spec: "JobSpec") -> dict[str, Any] | None:
     if rooms is None:
         return None
     read = list(rooms.names) if names_all_rooms() else [spec.routes[0].room or rooms.home]
-    found = {"addresses, topics and table of each room": "`sluiceway doctor JOB --room ROOM`"}
+    doctor = "`sluiceway doctor JOB --room ROOM`"
+    unchecked = [("addresses, topics and table of each room", doctor)]
     if rooms.storage == "copied":
-        found["a whole slot of the copy, a stopped copier"] = "`sluiceway adopt JOB --dry-run`"
+        adopt = "`sluiceway adopt JOB --dry-run`"
+        unchecked.append(("a whole slot of the copy, a stopped copier", adopt))
     elif rooms.queue == "stretched":
-        found["replicas of each row in two rooms"] = "the driver, every five minutes"
+        unchecked.append(("replicas of each row in two rooms", "the driver, every five minutes"))
     else:
-        found["a resume position of each source partition"] = "the standby, every 30 s"
-        found["what makes the copies exact"] = "`sluiceway doctor JOB --room ROOM`"
+        standby = "the standby, every 30 s"
+        unchecked.append(("a resume position of each source partition", standby))
+        unchecked.append(("what makes the copies exact", doctor))
     return {
         "home": rooms.home,
         "names": list(rooms.names),
@@ -99,7 +102,7 @@ def rooms_summary(spec: "JobSpec") -> dict[str, Any] | None:
         "queue": rooms.queue,
         "storage": rooms.storage,
         "references_read": read,
-        "not_checked": found,
+        "not_checked": [{"what": what, "checked_by": by} for what, by in unchecked],
     }
 
 
@@ -120,8 +123,8 @@ def _room_lines(rooms: dict[str, Any]) -> Iterator[tuple[str, str]]:
     unread = ", ".join(name for name in rooms["names"] if name not in rooms["references_read"])
     if unread:
         yield "not read", f"references of room {unread}: `sluiceway validate JOB --room all`"
-    for what, by in rooms["not_checked"].items():
-        yield "not checked", f"{what}: {by}"
+    for each in rooms["not_checked"]:
+        yield "not checked", f"{each['what']}: {each['checked_by']}"
 
 
 def null_warnings(route: "RouteSpec") -> list[str]:
