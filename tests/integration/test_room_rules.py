@@ -246,6 +246,20 @@ def test_a_rule_that_is_missing_is_named_with_what_to_allow(rooms: Rooms) -> Non
         rooms.b.allow(rules)
 
 
+def test_doctor_says_that_access_rules_cannot_be_read(rooms: Rooms) -> None:
+    create_topic(rooms.b.plain, TOPIC, 1)
+    rules = [
+        rule
+        for row in rows()
+        if (row.login, row.kind) == ("driver", "cluster")
+        for rule in row.rules(rooms.group)
+    ]
+    assert rules
+    rooms.b.forbid(rules)
+    found = rooms.sluiceway("doctor")
+    assert "no access rule of it can be read" in found.stdout, found.stdout + found.stderr
+
+
 def _use(rooms: Rooms, use: Callable[[KafkaSourceClient], None]) -> None:
     """With a new client: rules that an old one knows do not count."""
     client = KafkaSourceClient(rooms.b.sasl, RuledBroker.login("driver"), 20.0)

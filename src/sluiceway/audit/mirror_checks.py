@@ -82,8 +82,9 @@ def _writers(source: SourceClient, config: RouteConfig) -> Iterator[Finding]:
     for topic in config.topics:
         names = source.writers(topic)
         if names is None:
-            found = "access rules cannot be read, so `writers: own` is not checked"
-            yield Finding(_MIRROR, topic, Health.WARNING, found, fix)
+            found = "no access rule of it can be read, so `writers: own` is not checked"
+            may_read = f"allow Describe on the cluster to this login; {fix}"
+            yield Finding(_MIRROR, topic, Health.WARNING, found, may_read)
         elif len(names) > 1:
             found = f"`writers: own`, and these may write: {', '.join(names)}"
             yield Finding(_MIRROR, topic, Health.BAD, found, fix)

@@ -95,7 +95,7 @@ def test_newest_rows_have_the_header(copies: Copies) -> None:
 @pytest.mark.parametrize(
     ("allowed", "health", "says"),
     [
-        (None, Health.WARNING, "access rules cannot be read"),
+        (None, Health.WARNING, "no access rule of it can be read"),
         ((), Health.WARNING, "no rule names a writer"),
         (("User:app", "User:mirror"), Health.BAD, "these may write: User:app, User:mirror"),
     ],

@@ -66,3 +66,8 @@ def test_writers_are_those_with_write_or_all() -> None:
 def test_rules_that_cannot_be_read_say_nothing(name: str) -> None:
     failure = KafkaException(KafkaError(getattr(KafkaError, name)))
     assert client_of(Admin(failure)).writers("orders") is None
+
+
+def test_no_rule_at_all_is_none_that_this_login_may_read() -> None:
+    assert client_of(Admin([])).writers("orders") is None
+    assert client_of(Admin([rule("User:reader", AclOperation.READ)])).writers("orders") == ()
