@@ -101,8 +101,11 @@ def test_model_over_an_announced_hour_replaces_that_hour_alone(
     (project / "models/hourly.sql").write_text(model)
     (project / "dbt_project.yml").write_text(_PROJECT)
     (project / "profiles.yml").write_text(_PROFILE.format(schema=schema))
-    metastore = {"spark.hadoop.hive.metastore.uris": metastore_uri}
-    spark_conf(project, {"spark.master": "local[2]", **metastore})
+    hive = {
+        "spark.hadoop.hive.metastore.uris": metastore_uri,
+        "spark.sql.warehouse.dir": warehouse.as_uri(),
+    }
+    spark_conf(project, {"spark.master": "local[2]", **hive})
     *runs, refused = dbt_runs(project, SEVEN, EIGHT, EIGHT, NINE)
     assert [succeeded for succeeded, *_ in runs] == [True] * 3, runs
     assert not refused[0]
