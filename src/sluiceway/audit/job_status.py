@@ -1,7 +1,7 @@
 """The state of a job's routes, from outside: leases, ledgers and what drivers wrote."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import repeat
@@ -106,6 +106,7 @@ def _since_s(now_ms: int, *moments: int | None) -> float:
 
 
 _PARALLEL_ROUTES = 8
+_MOST_NAMED = 3
 _WATCH_INTERVAL_S = 0.5
 
 
@@ -151,7 +152,17 @@ class ObservedRoute:
             f"how many records wait is not known: {self.lag_error}" if self.lag_error else "",
         )
         rooms = () if self.rooms is None else self.rooms.attention(now_ms)
-        return (*(each for each in told if each), *rooms)
+        return (*(each for each in told if each), *self._corrections(), *rooms)
+
+    def _corrections(self) -> Iterator[str]:
+        above = self.upstream
+        if above is not None and above.corrections:
+            named = ", ".join(above.corrections[:_MOST_NAMED])
+            more = len(above.corrections) - _MOST_NAMED
+            yield (
+                f"{above.table} has replaced {named}{f' and {more} more' if more > 0 else ''}, and "
+                "the route has not followed; a refusal is in its log as `correction_refused`"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 from sluiceway.audit.format_times import moment
@@ -9,10 +10,10 @@ from sluiceway.audit.open_table import find_ledger, read_ledger
 from sluiceway.audit.partition_why import Reason, WaitExplanation
 from sluiceway.chains.lake_upstream import LAKE_SOURCE, LakeUpstream
 from sluiceway.chains.open_units import UnitUpstream, open_unit_table, unit_upstream
-from sluiceway.chains.options import UpstreamOptions
+from sluiceway.chains.options import FOLLOW, UpstreamOptions
 from sluiceway.chains.units import UnitRule, UnitWhen, computed_by, due_units, is_open, unit_of
 from sluiceway.chains.upstream import upstream_owner
-from sluiceway.errors import SluicewayError
+from sluiceway.errors import SluicewayError, TableNotFoundError
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.driver_term import Owner
 from sluiceway.ledger.folding.fold import Fold
@@ -63,6 +64,7 @@ class ObservedUpstream:
         snapshots: Whether slots are sequence numbers of snapshots: the table is one of Iceberg that
             is read row by row.
         passed_over: How many snapshots that removed rows were passed over.
+        corrections: Prefixes whose rows were replaced above, which the route has not followed yet.
     """
 
     table: str
@@ -71,6 +73,7 @@ class ObservedUpstream:
     units: ObservedUnits | None = None
     snapshots: bool = False
     passed_over: int = 0
+    corrections: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,8 @@ def observed_upstream(config: RouteConfig) -> ObservedUpstream:
         return _observed_units(config, config.units)
     if config.source.kind == LAKE_SOURCE:
         return _observed_snapshots(config)
-    above = _opened(UpstreamOptions.of(dict(config.source.options)))
+    options = UpstreamOptions.of(dict(config.source.options))
+    above = _opened(options)
     layout = above.log.layout
     lease = read_reader_lease(above.log.storage, layout.reader(lease_name(config.group)))
     published = above.fold.published_through - 1
@@ -108,7 +112,26 @@ def observed_upstream(config: RouteConfig) -> ObservedUpstream:
         table=above.options.name,
         read_slot=lease.slot if known and lease is not None else None,
         published_slot=published,
+        corrections=_corrections(config, above) if options.on_correction == FOLLOW else (),
     )
+
+
+def _corrections(config: RouteConfig, above: _Above) -> tuple[str, ...]:
+    """Prefixes that were replaced above after the route's start, and that it has not replaced."""
+    if not above.fold.swaps:
+        return ()
+    # Seldom, and heavy to load.
+    from sluiceway.route.clients import open_source  # noqa: PLC0415
+    from sluiceway.upkeep.rereading import ReadSoFar, is_brought  # noqa: PLC0415
+
+    try:
+        own = read_ledger(find_ledger(config))
+    except TableNotFoundError:
+        return ()
+    read = ReadSoFar.of(own.fold)
+    with closing(open_source(config)) as source:
+        found = source.corrections(read.starts, read.ends)
+    return tuple(each.prefix for each in found if not is_brought(read.swaps, own.log, each))
 
 
 def _observed_snapshots(config: RouteConfig) -> ObservedUpstream:

@@ -70,6 +70,7 @@ def begin_background(
 
     background = held.background
     background.lanes.hand_on = hand_on
+    background.backfiller = backfiller
     background.work += [compactor, expirer, backfiller]
     background.housekeeper.dirty = dirty_stores.keeper_of(config, owned, feeders, log)
     background.housekeeper.tidy(owned.fold)

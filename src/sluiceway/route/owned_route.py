@@ -27,6 +27,7 @@ from sluiceway.schedule.closed_hint import ClosedHint
 from sluiceway.schedule.epoch_times import EpochClock
 from sluiceway.schedule.planner import PlannedEpoch
 from sluiceway.sources.contract import SourceClient
+from sluiceway.upkeep.backfiller import Backfiller
 from sluiceway.upkeep.counts_feed import CountsFeed
 from sluiceway.upkeep.housekeeping import FileCleaner
 from sluiceway.upkeep.lanes import Lanes
@@ -45,6 +46,7 @@ class RouteBackground:
         housekeeper: Removes files that no record names.
         lanes: Replays and purges of dirty rows.
         counts: Reads audited counts; None in a route without them.
+        backfiller: Reads hours again; None before the route has recovered.
         units: Computes units of a table; None in a route that appends rows.
         work: What has threads of its own.
     """
@@ -52,13 +54,19 @@ class RouteBackground:
     housekeeper: FileCleaner
     lanes: Lanes
     counts: CountsFeed | None = None
+    backfiller: Backfiller | None = None
     units: Recomputer | None = None
     work: list[BackgroundWork] = field(default_factory=list)
 
-    @property
-    def computing(self) -> bool:
-        """Whether units are due, or were not looked for yet."""
-        return self.units is not None and not self.units.idle
+    def is_computing(self, slots: int) -> bool:
+        """Whether units or corrections are due, or were not looked for yet.
+
+        Args:
+            slots: Number of slots of the ledger.
+        """
+        if self.units is not None:
+            return not self.units.idle
+        return self.backfiller is not None and not self.backfiller.has_followed(slots)
 
     def refuse_if_failed(self) -> None:
         """Called by the driver's thread before it goes on.

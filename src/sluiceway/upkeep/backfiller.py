@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from sluiceway.errors import (
     FencedError,
+    NotInThisVersionError,
     RequestRefusedError,
     RowsDifferError,
     SluicewayError,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 _LAST_WAIT_S = 5.0
 _LOOK_EVERY_S = 5.0
+_LOOK_WHILE_REFUSED_S = 60.0
 _NOTHING = SwapCounts(BigInt(0), BigInt(0))
 
 
@@ -99,9 +101,26 @@ class Backfiller:
         self._follows = follows
         self._computes = computes
         self._look_due = time.monotonic() + _LOOK_EVERY_S
+        # Slots of the ledger at the last look, if nothing was left to follow; and what was refused.
+        self._followed = -1
+        self._refused: tuple[str, ...] = ()
         self._work = process_upkeep().add(self._turn)
         if follows:
             self._work.wake()
+
+    def has_followed(self, slots: int) -> bool:
+        """Whether each correction is followed, or waits for an operator; else looks at once.
+
+        Called by the driver's thread when a bounded run has read everything.
+
+        Args:
+            slots: Number of slots of the ledger.
+        """
+        if not self._follows or self._followed == slots:
+            return True
+        self._look_due = time.monotonic()
+        self._work.wake()
+        return False
 
     def enqueue(self, request: BackfillRequest) -> None:
         """Have a request carried out, unless it is under way or waits already."""
@@ -148,21 +167,48 @@ class Backfiller:
         self._look_due = time.monotonic() + _LOOK_EVERY_S
         queue = self._record_queue
         try:
-            for each in self._reading.due(queue.see(ReadSoFar.of), queue.log):
-                self._rebuild(each)
+            read = queue.see(ReadSoFar.of)
+            due = self._reading.due(read, queue.log)
+            refused = tuple(why for each in due if (why := self._followed_or_why(each, read)))
         except SluicewayError as error:
             if not self._closed:
                 self._log.info("correction_waits", error=str(error))
+            return _LOOK_EVERY_S
         except Exception as error:  # noqa: BLE001 - the turn's boundary: never end silently
             text = f"a bug: {type(error).__name__}: {str(error)[:300]}"
             self._log.warning("backfill_failed", prefix="", error=text)
+            return _LOOK_EVERY_S
+        if refused != self._refused:
+            for each in refused:
+                self._log.warning("correction_refused", error=each)
+            self._refused = refused
+        if len(refused) < len(due):
+            # Their records have made the ledger longer.
+            self._look_due = time.monotonic()
+            return 0.0
+        self._followed = read.slots
+        if refused:
+            self._look_due += _LOOK_WHILE_REFUSED_S - _LOOK_EVERY_S
         return _LOOK_EVERY_S
+
+    def _followed_or_why(self, correction: Correction, read: ReadSoFar) -> str:
+        """Why a correction has to wait for an operator; empty once it is followed."""
+        try:
+            self._reading.refuse_twice(self._record_queue.log, read, correction.prefix, read.slots)
+            self._rebuild(correction)
+        except (RequestRefusedError, NotInThisVersionError) as error:
+            return str(error)
+        return ""
 
     def _rebuild(self, correction: Correction) -> None:
         """Give a prefix the rows that the upstream table had at our own committed end."""
         made: list[Correction] = []
 
         def write(staging: SwapStaging) -> SwapContent:
+            queue = self._record_queue
+            # An epoch may have put rows aside since the look; later ones are not read here.
+            read_now = queue.see(ReadSoFar.of)
+            self._reading.refuse_twice(queue.log, read_now, correction.prefix, staging.intent)
             now = self._reading.as_of_ends(correction, staging.ends)
             made.append(now)
             read = self._reading.read_corrected(now, staging.folder)

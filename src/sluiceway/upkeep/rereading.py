@@ -153,14 +153,7 @@ class Rereading:
         self._refuse_made_rows(prefix)
         records = (record for record, _ in log.records())
         found = history_of(records, log.layout, self._ledger, prefix, before)
-        if found.aside:
-            slot, rows = next(iter(sorted(found.aside.items())))
-            raise RequestRefusedError(
-                f"{rows} late rows of slot {slot} are in their own place, and look like "
-                "the others when they are read again",
-                where=prefix,
-                hint="bring them in first: `sluiceway late replay JOB`",
-            )
+        _refuse_aside(found, prefix)
         if found.earlier_slot >= 0 and not found.earlier:
             raise RequestRefusedError(
                 "a part of it has rows from before the offsets at which the route began, by slot "
@@ -330,7 +323,25 @@ class Rereading:
             StorageUnavailableError: The store failed.
         """
         found = self._source.corrections(read.starts, read.ends)
-        return [each for each in found if not _is_brought(read.swaps, log, each)]
+        return [each for each in found if not is_brought(read.swaps, log, each)]
+
+    def refuse_twice(self, log: LedgerLog, read: ReadSoFar, prefix: str, before: int) -> None:
+        """Refuse to rebuild a prefix while rows of it may be somewhere else too.
+
+        Args:
+            log: The log.
+            read: How far this ledger is.
+            prefix: Prefix of partitions.
+            before: Slot from which on records do not count.
+
+        Raises:
+            RequestRefusedError: Late rows of it are in their own place, or dirty rows are open.
+            LedgerCorruptError: A record cannot be read.
+            StorageUnavailableError: The store failed.
+        """
+        _refuse_dirty(read.dirty_rows, prefix)
+        records = (record for record, _ in log.records())
+        _refuse_aside(history_of(records, log.layout, self._ledger, prefix, before), prefix)
 
     def as_of_ends(self, correction: Correction, ends: Mapping[SourceKey, int]) -> Correction:
         """The same correction, up to these committed ends."""
@@ -382,14 +393,7 @@ class Rereading:
                 where=prefix,
                 hint="read the queue again: `--from ledger`",
             )
-        if read.dirty_rows:
-            raise RequestRefusedError(
-                f"{read.dirty_rows} dirty rows are open; rows that are read by inputs do not "
-                "say whether they are among them",
-                where=prefix,
-                hint="bring them in or drop them first: `sluiceway dirty replay JOB`; or read "
-                "`--from ledger`",
-            )
+        _refuse_dirty(read.dirty_rows, prefix, "; or read `--from ledger`")
         return SwapInput(found[0], prefix, 0, found[1])
 
     def read_inputs(self, read: SwapInput, staged: str) -> BackfillFiles:
@@ -495,7 +499,29 @@ def as_written(plan: RoutePlan) -> RoutePlan:
     )
 
 
-def _is_brought(swaps: Mapping[str, int], log: LedgerLog, correction: Correction) -> bool:
+def _refuse_aside(found: PrefixHistory, prefix: str) -> None:
+    if found.aside:
+        slot, rows = next(iter(sorted(found.aside.items())))
+        raise RequestRefusedError(
+            f"{rows} late rows of slot {slot} are in their own place, and look like "
+            "the others when they are read again",
+            where=prefix,
+            hint="bring them in first: `sluiceway late replay JOB`",
+        )
+
+
+def _refuse_dirty(rows: int, prefix: str, more: str = "") -> None:
+    if rows:
+        raise RequestRefusedError(
+            f"{rows} dirty rows are open; rows that are read by inputs do not say whether they are "
+            "among them",
+            where=prefix,
+            hint="first bring them in, `sluiceway dirty replay JOB`, or give them up, "
+            f"`sluiceway dirty purge JOB`{more}",
+        )
+
+
+def is_brought(swaps: Mapping[str, int], log: LedgerLog, correction: Correction) -> bool:
     """Whether a SWAP of this ledger has the correction, or a later one."""
     slot = swaps.get(correction.prefix)
     found = None if slot is None else log.read_slot(slot)

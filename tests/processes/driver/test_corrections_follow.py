@@ -23,10 +23,13 @@ from sluiceway.ledger.records import DataRecord, RecordType
 from sluiceway.sinks.hive.folder_catalog import FolderCatalog
 from sluiceway.storage.access import NO_STORES
 from sluiceway.upkeep import backfiller
+from tools.chain_proof import RawTable, hour_name
 from tools.job_files import JobFile
 from tools.route_faults import live
 from tools.route_runs import RouteRun
 from tools.rows_on_disk import RowsOnDisk, rows_on_disk
+from tools.table_on_disk import table_on_disk
+from tools.units_on_disk import add_table
 
 SEVEN, EIGHT = "dt=20261120/hr=07", "dt=20261120/hr=08"
 
@@ -238,3 +241,84 @@ def test_prefix_gets_the_rows_of_files_that_have_the_table_s_columns(
     assert run_command([*command[:-1], f"{folder}/*.orc"]) == 2
     assert "no such file" in capsys.readouterr().err
     assert run_command(command[:-1]) == 2
+
+
+def test_bounded_run_follows_a_correction_and_status_says_that_one_is_due(
+    chain: Chain, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(backfiller, "_LOOK_EVERY_S", 3600.0)
+    raw, refined = chain.raw, chain.refined
+    raw.add(SEVEN, EIGHT)
+    refined.catch_up()
+    raw.swap(EIGHT, [104, 105])
+    run_command(["status", str(refined.job.path)])
+    assert f"look: ods.orders has replaced {EIGHT}, and the route" in capsys.readouterr().out
+    refined.catch_up()
+    assert chain.numbers() == [0, 1, 2, 3, 104, 105]
+    run_command(["status", str(refined.job.path)])
+    assert "has replaced" not in capsys.readouterr().out
+    refined.catch_up()
+    assert len(chain.swaps()) == 1
+
+
+def test_correction_waits_while_dirty_rows_are_open(
+    chain: Chain, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw, refined = chain.raw, chain.refined
+    text = refined.job.path.read_text()
+    refined.job.path.write_text(text.replace("type: bigint", "type: tinyint", 1))
+    raw.written = 126
+    raw.add(EIGHT)
+    refined.catch_up()
+    assert chain.numbers() == [126, 127]
+    raw.swap(EIGHT, [126, 127, 128, 129])
+    refined.catch_up()
+    assert (chain.swaps(), chain.numbers()) == ([], [126, 127])
+    assert run_command(["status", str(refined.job.path)]) == 0
+    assert f"look: ods.orders has replaced {EIGHT}, and the route" in capsys.readouterr().out
+    dropped = ["dirty", "purge", str(refined.job.path), "--why", "too large", "--yes"]
+    assert run_command(dropped) == 0
+    refined.catch_up()
+    assert len(chain.swaps()) == 1
+    assert chain.numbers() == [126, 127]
+    refined.assert_verified()
+
+
+def test_correction_waits_while_late_rows_of_the_hour_are_aside(tmp_path: Path) -> None:
+    raw = RawTable(table_on_disk(tmp_path))
+    add_table(tmp_path, raw.root, "ods.orders", at="bigint")
+    path = tmp_path / "refined.yaml"
+    path.write_text(f"""\
+version: 1
+name: refined
+connections: {{disk: {{folder: {{path: "{tmp_path}"}}}}}}
+source: {{table: ods.orders}}
+table:
+  hive: {{connection: disk, name: ods.refined}}
+  columns: [{{name: ts, type: bigint}}, {{name: at, type: bigint}}]
+  partition_by: [{{name: dt, event_time: yyyyMMdd}}, {{name: hr, event_time: HH}}]
+event_time: {{field: at, unit: ms, out_of_orderness: 0s, late: side_output}}
+ready: {{visible: on_commit}}
+run: {{interval: 0.5s, master: "local[2]"}}
+""")
+    chain = Chain(raw, RouteRun(JobFile(path, "ods.refined")))
+    hour = hour_name(1)
+
+    def numbers() -> list[int]:
+        return [int(str(row[0])) for row in chain.refined.rows("ts")]
+
+    raw.add(hour)
+    raw.table.rows(closed=(hour,))
+    raw.announce(hour)
+    chain.refined.catch_up()
+    raw.add(hour, rows=2)
+    chain.refined.catch_up()
+    assert numbers() == [0, 1, 2, 3]
+    raw.swap(hour, [0, 1, 2, 3, 4, 5])
+    chain.refined.catch_up()
+    assert (chain.swaps(), numbers()) == ([], [0, 1, 2, 3])
+    assert run_command(["late", "replay", str(path), "--why", "they are of the hour"]) == 0
+    chain.refined.catch_up()
+    assert len(chain.swaps()) == 1
+    assert numbers() == [0, 1, 2, 3, 4, 5]
+    chain.refined.assert_verified()

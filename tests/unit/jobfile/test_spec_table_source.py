@@ -240,3 +240,10 @@ def test_iceberg_table_is_read_from_a_time_on(time: str, start_ms: int) -> None:
     (route,) = job_of(LAKE.replace("table: Ods.Raw}", timed)).spec.routes
     access = compile_route(route).source
     assert LakeUpstream.of(dict(access.options)).start_ms == start_ms
+
+
+def test_redirected_late_rows_and_followed_corrections_do_not_go_together() -> None:
+    days = ALONE.replace("partition_by: []", "partition_by: [{name: dt, event_time: yyyyMMdd}]")
+    text = f"{days}event_time: {{field: id, unit: ms, late: redirect}}\nready: {{}}\n"
+    assert "`late: redirect` with `on_correction: follow` is not in this" in problems_of(text)
+    assert job_of(text.replace("Ods.Raw}", "Ods.Raw, on_correction: halt}")).spec.routes

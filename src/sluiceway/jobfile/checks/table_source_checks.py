@@ -119,6 +119,7 @@ def check_table_source(data: Mapping[str, Any], positions: Positions) -> Iterato
     if mapping(data, "table").get("evolution") in ("add_columns", "quarantine"):
         text = "expected `fail` or `follow_table` where a table is read"
         yield JobFileProblem(positions.value(("table", "evolution")), text, "choose one")
+    yield from _check_redirect(data, positions)
     yield from _check_lake(data, positions)
     for path, what in _NOT_YET:
         if positions.has(path):
@@ -126,10 +127,26 @@ def check_table_source(data: Mapping[str, Any], positions: Positions) -> Iterato
             yield JobFileProblem(positions.key(path), text, "remove it", not_yet=True)
 
 
+def _check_redirect(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
+    """A rebuilt hour would have its redirected rows twice, and the other hour would lose them."""
+    source, late = mapping(data, "source"), mapping(data, "event_time").get("late")
+    follows = not _is_lake(data) and source.get("on_correction", "follow") == "follow"
+    if late == "redirect" and follows:
+        text = "`late: redirect` with `on_correction: follow` is not in this version"
+        todo = "write `late: side_output` or `reopen`, or `on_correction: halt`"
+        yield JobFileProblem(positions.value(("event_time", "late")), text, todo, not_yet=True)
+
+
+def _is_lake(data: Mapping[str, Any]) -> bool:
+    """Whether the table that is read is one of Iceberg."""
+    named = mapping(data, "source").get("connection")
+    return ICEBERG in mapping(data, "connections", str(named))
+
+
 def _check_lake(data: Mapping[str, Any], positions: Positions) -> Iterator[JobFileProblem]:
     """What an Iceberg table does not have: folders, and corrections that can be followed."""
     source = mapping(data, "source")
-    if ICEBERG not in mapping(data, "connections", str(source.get("connection"))):
+    if not _is_lake(data):
         return
     if source.get("when") == "success":
         text = "expected `ready` or `settled` for an Iceberg table, which has no folders"
