@@ -384,10 +384,9 @@ class KafkaSourceClient(SourceClient):
         if isinstance(failure, KafkaException) and kafka_error(failure).name() in _NO_RULES:
             return None
         rules = self._result(answer, topic)
-        if not rules:
-            # The library drops the error of an answer that refuses the whole request.
-            return None
-        return tuple(sorted({each.principal for each in rules if each.operation in _WRITES}))
+        found = {each.principal for each in rules if each.operation in _WRITES}
+        # No rule at all: the library drops the error of an answer that refuses the request.
+        return tuple(sorted(found)) if rules else None
 
     def end_transactions(self, ids: Sequence[str]) -> None:
         """See the contract: a producer with the id of a mirror ends its open transaction.
