@@ -385,8 +385,7 @@ class KafkaSourceClient(SourceClient):
             return None
         rules = self._result(answer, topic)
         found = {each.principal for each in rules if each.operation in _WRITES}
-        # No rule at all: the library drops the error of an answer that refuses the request.
-        return tuple(sorted(found)) if rules else None
+        return tuple(sorted(found)) if rules else None  # The library drops a refusal's error.
 
     def end_transactions(self, ids: Sequence[str]) -> None:
         """See the contract: a producer with the id of a mirror ends its open transaction.
