@@ -87,6 +87,7 @@ class RouteMeter:
     _term: int | None = None
     _last_seq: int | None = None
     _last_commit_ms: int | None = None
+    _last_swap: int | None = None
     _counts: RowCounts | None = None
     _dirty_open: int | None = None
     _late: LateRows | None = None
@@ -233,6 +234,10 @@ class RouteMeter:
         self._counts = fold.counts
         self._dirty_open = fold.dirty_rows_open
         self._late = fold.late_rows
+        swap, before = max(fold.swaps.values(), default=-1), self._last_swap
+        if before is not None and swap > before:
+            self._last_commit_ms = time.time_ns() // 1_000_000
+        self._last_swap = swap
 
     def _set_lag(self, bounds: Bounds) -> int:
         """Keep what is known of the lag: nothing when no leader answers for any log."""

@@ -54,6 +54,18 @@ def test_counts_are_the_ledgers_and_a_runs_own_are_kept_apart() -> None:
     assert (meter.commits, meter.done.read, meter.done.written) == (1, 10, 9)
 
 
+def test_rows_that_are_replaced_are_a_commit_and_those_of_before_the_start_are_not() -> None:
+    meter, fold = RouteMeter(10.0, Clock()), fold_of(fence(), sources(0))
+    fold.swaps["dt=20261120/hr=08"] = 1
+    meter.advance(fold)
+    assert meter.read().last_commit_ms is None
+    meter.advance(fold)
+    assert meter.read().last_commit_ms is None
+    fold.swaps["dt=20261120/hr=08"] = 2
+    meter.advance(fold)
+    assert meter.read().last_commit_ms is not None
+
+
 def test_lag_counts_partitions_that_are_read_and_known() -> None:
     fold = fold_of(fence(), sources(0, 1), data(1, 0, span(0, 0, 10)))
     assert lag_records(fold, ends(25, 7)) == 15 + 7

@@ -164,6 +164,8 @@ def _upstream_lines(route: "ObservedRoute") -> list[str]:
     read = "not known" if above.read_slot is None else above.read_slot
     what = "snapshot" if above.snapshots else "slot"
     line = f"  reads {above.table}: {what} {read} of {above.published_slot}"
+    if above.snapshots and above.read_slot is not None and above.read_slot > above.published_slot:
+        line = f"  reads {above.table}: snapshot {read}; the current one is {above.published_slot}"
     if above.passed_over:
         line += f", {above.passed_over:,} that removed rows passed over"
     behind = above.read_slot is not None and above.read_slot < above.published_slot
