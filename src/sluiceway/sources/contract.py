@@ -99,8 +99,8 @@ class LogBounds:
         removed_slot: Newest state of a table that has removed rows of the one before; -1 without
             one. Nothing is read that comes after it, unless the reading has begun there.
         removals: States of a table that are passed over, oldest first.
-        state_ids: Number of a state -> its id in the table, for the states that the table still has,
-            current or not.
+        state_ids: Number of a state -> its id, for all states that the table still has, current or
+            not.
     """
 
     start_offset: int

@@ -99,6 +99,7 @@ def test_last_commit_of_units_is_when_they_were_computed(
     assert route["last_commit_ms"] is not None
     # Without the driver's own word, the ledger says when the hour was announced.
     (written,) = tmp_path.rglob("status.json")
+    assert json.loads(written.read_text())["last_commit_ms"] is not None
     written.unlink()
     _, route = _status(path, capsys)
     assert route["last_commit_ms"] == int(stage.ready()[-1].at_us or 0) // 1000

@@ -43,7 +43,8 @@ def status(
 
     A running driver's own figures are at most a few seconds old. For a stopped route, rows come
     from the ledger and the lag from the broker. Not well is: waits, halted, goes on without some of
-    its partitions, more than 1 % of the newest rows dirty, ended without a stop, or not readable.
+    its partitions, more than 1 % of the newest rows dirty, ended without a stop, not readable, or
+    reads a table that is missing or has lost rows.
     Lines that begin with `look` are no error and need attention all the same. The metastore has to
     answer, because it knows where the tables are.
     """
