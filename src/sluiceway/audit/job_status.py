@@ -228,7 +228,9 @@ def _with_upstream(route: ObservedRoute) -> ObservedRoute:
         if route.driver is not None:
             # It looks at the table itself, and says what is wrong with it.
             return route
-        if isinstance(error, Fatal):
+        # A route that never ran may wait for the job that fills that table first.
+        ran = route.status.state is RouteState.STOPPED
+        if isinstance(error, Fatal) or (ran and isinstance(error, SourceUnavailableError)):
             return replace(_with_error(route, error), lag_error="")
         return replace(route, lag_error=route.lag_error or str(error))
 

@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
+from sluiceway.audit.job_status import ObservedRoute, _with_upstream
 from sluiceway.cli.app import run_command
+from sluiceway.cli.job_file import load_checked_job
+from sluiceway.jobfile.compile.compile import compile_routes
+from sluiceway.route.status import RouteState, RouteStatus
 from tools.job_files import JobFile
 from tools.route_runs import RouteRun
 from tools.rows_on_disk import rows_on_disk
@@ -63,14 +67,20 @@ def test_missing_table_is_named_and_the_route_is_not_well(
     assert "table:ods.ordres: the table does not exist yet" in capsys.readouterr().err
 
 
-def test_table_without_a_ledger_is_named(
+def test_table_without_a_ledger_is_named_and_no_failure_before_the_first_run(
     refined: RouteRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "empty").mkdir()
     add_table(tmp_path, tmp_path / "empty", "ods.bare")
     _renamed(refined.job.path, "ods.bare")
-    _, route = _status(refined.job.path, capsys)
-    (look,) = route["attention"]
+    code, route = _status(refined.job.path, capsys)
+    assert (code, route["code"], route["attention"]) == (1, "SW101", [])
+    assert "no route of ours has ever filled the table" in route["message"]
+    blank = RouteStatus(route="refined", table="ods.refined", state=RouteState.NOT_STARTED)
+    (config,) = compile_routes(load_checked_job(refined.job.path).spec).routes
+    seen = _with_upstream(ObservedRoute(config, blank))
+    assert seen.is_well
+    (look,) = seen.attention
     assert "no route of ours has ever filled the table" in look
 
 
