@@ -237,7 +237,7 @@ def test_status_counts_no_rows_after_a_removal_that_stops_the_route(
     code, shown = _status(chain, capsys)
     assert (code, _without_lag(shown)) == (1, True)
     assert f"[SW455] table:{NAME}[0]: the snapshot {removing} of sequence number 3 has" in shown
-    assert "`on_correction: ignore` below `source`" in shown
+    assert "pass over removed rows with `source.on_correction: ignore`" in shown
     with pytest.raises(OffsetsLostError, match=f"snapshot {removing} of sequence number 3") as told:
         chain.job.catch_up()
-    assert "on_correction: ignore" in told.value.hint
+    assert "`source.on_correction: ignore`" in told.value.hint

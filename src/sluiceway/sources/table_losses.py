@@ -20,9 +20,9 @@ def rows_removed(where: str, number: int, ids: Mapping[int, int], read: int) -> 
     return OffsetsLostError(
         f"{_named(number, ids)} has removed or replaced rows; {read:,} rows were read before",
         where=where,
-        hint=f"{SAFE}: write `on_correction: ignore` below `source` to pass over such snapshots "
-        "(a table that was created again is never passed over), or make the snapshot before it "
-        f"current again and start the job again, or {NEW_ROUTE}",
+        hint=f"{SAFE}: pass over removed rows with `source.on_correction: ignore`, or make the "
+        "snapshot before it current again and start the job again; where the table was created "
+        f"again, {NEW_ROUTE}",
     )
 
 
