@@ -7,10 +7,10 @@ import pytest
 from pyiceberg.expressions import EqualTo
 
 from sluiceway.cli.app import run_command
-from sluiceway.errors import OffsetsLostError, TopicNotFoundError
+from sluiceway.errors import OffsetsLostError, TableMismatchError, TopicNotFoundError
 from sluiceway.observe.steps import Step
 from tools.driver_kills import drive, drive_until_killed
-from tools.lake_chain import NAME, SCHEMA, LakeChain, lake_chain
+from tools.lake_chain import NAME, SCHEMA, LakeChain, lake_chain, roll_back
 from tools.route_faults import Crash, CrashAt
 
 pytestmark = pytest.mark.slow
@@ -148,3 +148,96 @@ def test_commands_work_on_a_route_that_reads_such_a_table(
         assert (code, "Traceback" in printed.err) == (0, False), (command, printed)
     run_command(["status", job])
     assert f"reads {NAME}: snapshot 1 of 2" in capsys.readouterr().out
+
+
+def _status(chain: LakeChain, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    capsys.readouterr()
+    code = run_command(["status", str(chain.job.path)])
+    return code, capsys.readouterr().out
+
+
+def _without_lag(shown: str) -> bool:
+    (line,) = (each for each in shown.splitlines() if each.split()[1:2] == ["ods.events"])
+    return line.split()[3] == "-"
+
+
+def test_misspelt_table_is_named_by_status_and_by_plan(
+    chain: LakeChain, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chain.append(range(10))
+    chain.job.catch_up()
+    path = chain.job.path
+    path.write_text(path.read_text().replace(f"table: {NAME}", "table: others.evnets"))
+    code, shown = _status(chain, capsys)
+    assert code == 1
+    assert "[SW407] table:others.evnets: the table that is read does not exist" in shown
+    assert run_command(["plan", str(path)]) == 1
+    assert "table:others.evnets: the table does not exist yet" in capsys.readouterr().err
+
+
+def test_column_that_the_table_lacks_ends_plan_and_is_shown_by_status(
+    chain: LakeChain, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chain.append(range(10))
+    chain.job.catch_up()
+    path = chain.job.path
+    path.write_text(path.read_text().replace("{name: city,", "{name: city, path: town,"))
+    code, shown = _status(chain, capsys)
+    assert (code, _without_lag(shown)) == (1, True)
+    assert f"[SW404] table:{NAME}: the table that is read has no column town" in shown
+    capsys.readouterr()
+    assert run_command(["plan", str(path)]) == TableMismatchError.exit_code
+    printed = capsys.readouterr()
+    assert "has no column town" in printed.err
+    assert "look at the brokers" not in printed.out + printed.err
+
+
+def test_roll_back_below_what_was_read_is_shown_with_the_snapshot_to_bring_back(
+    chain: LakeChain, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chain.append(range(10))
+    before = chain.table().metadata.current_snapshot_id
+    chain.append(range(10, 14))
+    chain.job.catch_up()
+    read = chain.table().metadata.current_snapshot_id
+    assert before is not None
+    assert read is not None
+    roll_back(chain.table(), before)
+    again = f"make the snapshot {read} of sequence number 2 current again"
+    code, shown = _status(chain, capsys)
+    assert (code, _without_lag(shown)) == (1, True)
+    assert "the table was rolled back: it has 10 rows, 14 were read before" in shown
+    assert again in shown
+    assert f"reads {NAME}: snapshot 2; the current one is 1" in shown
+    # The driver asks again before it believes that, in words of a table.
+    with pytest.raises(OffsetsLostError, match="the table was rolled back") as caught:
+        chain.job.catch_up()
+    assert again in caught.value.hint
+    # Rows that came in their place are as many, and are no continuation.
+    chain.append(range(14, 20))
+    code, shown = _status(chain, capsys)
+    assert (code, _without_lag(shown)) == (1, True)
+    assert "snapshot 2, whose rows were read, is none of its history now" in shown
+    assert again in shown
+    with chain.table().manage_snapshots() as changes:
+        changes.set_current_snapshot(read)
+    chain.job.catch_up()
+    assert chain.read() == exactly(14)
+    assert _status(chain, capsys)[0] == 0
+
+
+def test_status_counts_no_rows_after_a_removal_that_stops_the_route(
+    chain: LakeChain, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chain.append(range(10))
+    chain.job.catch_up()
+    chain.append(range(10, 14))
+    chain.table().delete(EqualTo("id", 3))
+    removing = chain.table().metadata.current_snapshot_id
+    code, shown = _status(chain, capsys)
+    assert (code, _without_lag(shown)) == (1, True)
+    assert f"[SW455] table:{NAME}[0]: the snapshot {removing} of sequence number 3 has" in shown
+    assert "pass over removed rows with `source.on_correction: ignore`" in shown
+    with pytest.raises(OffsetsLostError, match=f"snapshot {removing} of sequence number 3") as told:
+        chain.job.catch_up()
+    assert "`source.on_correction: ignore`" in told.value.hint

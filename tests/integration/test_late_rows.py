@@ -7,6 +7,7 @@ import duckdb
 import pytest
 
 from sluiceway.audit.run_verify import verify_route
+from sluiceway.cli.app import run_command
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.records import DataRecord
 from sluiceway.upkeep.record_queue import RecordQueue
@@ -78,7 +79,7 @@ BEFORE = {"dt=20261119/hr=06": [2]}
 
 
 def test_rows_behind_the_archive_window_go_aside_and_readers_do_not_see_them(
-    new_run: NewRun, writer: TopicWriter
+    new_run: NewRun, writer: TopicWriter, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # The greatest event time is 12:30 of the 20th, so 11:30 of the 19th is late, 12:30 is not.
     run = two_runs(new_run, writer, "{field: ts, unit: ms, archive_window: 24h}")
@@ -86,6 +87,9 @@ def test_rows_behind_the_archive_window_go_aside_and_readers_do_not_see_them(
     assert in_table(run) == {**IN_TIME, **BEFORE, BOUND: [6]}
     assert run.rows() == [(0, offset) for offset in (0, 1, 2, 3, 6, 7)]
     assert late_counts(run) == {"side": 2}
+    capsys.readouterr()
+    assert run_command(["status", str(run.job.path)]) == 0
+    assert "late rows: 2 aside" in capsys.readouterr().out
     report = run.verified()
     assert (report.rows, report.late_rows, report.offsets) == (6, 2, 8)
     assert_sound(run)

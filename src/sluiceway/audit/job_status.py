@@ -31,10 +31,16 @@ from sluiceway.observe.log import Log
 from sluiceway.route.clients import open_source
 from sluiceway.route.halt_report import halt_report
 from sluiceway.route.route_meter import committed_ends, lag_records
-from sluiceway.route.status import RouteState, RouteStatus, decode_status
+from sluiceway.route.status import (
+    RouteState,
+    RouteStatus,
+    decode_status,
+    last_swap_ms,
+    later_ms,
+)
 from sluiceway.schedule.oldest_waiting import oldest_waiting_ms, waiting_ends
 from sluiceway.schedule.source_view import SourceView, is_same_log, read_source_view, view_of_route
-from sluiceway.sources.contract import LogBounds, SourcePartition
+from sluiceway.sources.contract import LogBounds, SourceClient, SourcePartition
 
 if TYPE_CHECKING:
     from sluiceway.sources.registry import SourceAccess
@@ -229,9 +235,24 @@ def _with_upstream(route: ObservedRoute) -> ObservedRoute:
         return route
     try:
         return replace(route, upstream=observed_upstream(route.config))
-    except SluicewayError:
-        # The driver, or the lag, says what is wrong with it.
-        return route
+    except SluicewayError as error:
+        if route.driver is not None:
+            # It looks at the table itself, and says what is wrong with it.
+            return route
+        # A route that never ran may wait for the job that fills that table first.
+        ran = route.status.state is RouteState.STOPPED
+        if isinstance(error, Fatal) or (ran and isinstance(error, SourceUnavailableError)):
+            return replace(_with_error(route, error), lag_error="")
+        return replace(route, lag_error=route.lag_error or str(error))
+
+
+def _with_error(route: ObservedRoute, error: SluicewayError) -> ObservedRoute:
+    """The route with why a run would not read on; why it stopped is kept, unless it is that."""
+    status = replace(route.status, lag_records=None)
+    if status.message is None or status.code == error.code:
+        report = halt_report(error, status.route) if isinstance(error, Fatal) else None
+        status = replace(status, code=error.code, message=str(error), report=report)
+    return replace(route, status=status)
 
 
 def _find(config: RouteConfig) -> _Found | SluicewayError:
@@ -358,6 +379,9 @@ def _of_ledger(blank: RouteStatus, fold: Fold) -> RouteStatus:
         rows_written=int(fold.counts.written),
         rows_dirty=int(fold.counts.dirty),
         rows_dirty_open=fold.dirty_rows_open,
+        rows_late=fold.late_rows.total,
+        late_rows=fold.late_rows.as_counts(),
+        last_commit_ms=last_swap_ms(fold),
     )
 
 
@@ -372,13 +396,14 @@ def _stopped(status: RouteStatus, one: _Found) -> RouteStatus:
         # A misspelt column stays misspelt when its driver has ended.
         status = replace(
             status,
-            last_commit_ms=last.last_commit_ms,
+            last_commit_ms=later_ms(last.last_commit_ms, status.last_commit_ms),
             epochs=last.epochs,
             ignored_fields=last.ignored_fields,
             unfilled_columns=last.unfilled_columns,
         )
     if last is not None and last.term == status.term:
-        status = replace(status, since_ms=last.as_of_ms, last_commit_ms=last.last_commit_ms)
+        commit_ms = later_ms(last.last_commit_ms, status.last_commit_ms)
+        status = replace(status, since_ms=last.as_of_ms, last_commit_ms=commit_ms)
         if last.state in (RouteState.HALTED, RouteState.STOPPED):
             return replace(status, code=last.code, message=last.message, report=last.report)
     if one.lease is not None and not one.lease.released:
@@ -405,9 +430,7 @@ def _with_lags(seen: Sequence[ObservedRoute], log: Log) -> list[ObservedRoute]:
         }
         try:
             view = read_source_view(source, topics)
-            measured = [
-                replace(each, status=_measured(each.status, each.fold, view)) for each in routes
-            ]
+            measured = [_with_lag(each, view, source) for each in routes]
             oldest = oldest_waiting_ms(
                 source, {each.status.route: _waiting(each, view) for each in measured}
             )
@@ -423,6 +446,27 @@ def _with_lags(seen: Sequence[ObservedRoute], log: Log) -> list[ObservedRoute]:
                 each, status=replace(each.status, lag_at_least_ms=age_ms)
             )
     return [found.get(each.status.route, each) for each in seen]
+
+
+def _with_lag(route: ObservedRoute, view: SourceView, source: SourceClient) -> ObservedRoute:
+    error = _table_error(route, view, source)
+    if error is not None:
+        return _with_error(route, error)
+    return replace(route, status=_measured(route.status, route.fold, view))
+
+
+def _table_error(
+    route: ObservedRoute, view: SourceView, source: SourceClient
+) -> SluicewayError | None:
+    """Why a table is not read on; None where it is, and for topics."""
+    if route.fold is None or not reads_table(route.config):
+        return None
+    # Only routes that read tables load what plans.
+    from sluiceway.audit.planned_route import lost_offsets  # noqa: PLC0415
+
+    refused = (view.missing[each] for each in route.config.topics if each in view.missing)
+    lost = lost_offsets(route.fold, view_of_route(view, route.fold), source)
+    return next(refused, None) or next(lost, None)
 
 
 def _waiting(route: ObservedRoute, view: SourceView) -> dict[SourcePartition, int]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sluiceway.audit.open_table import FoundLedger, read_ledger
+from sluiceway.audit.upstream import reads_table
 from sluiceway.errors import OffsetsLostError, SluicewayError
 from sluiceway.jobfile.compile.config import RouteConfig
 from sluiceway.ledger.folding.fold import Fold
@@ -135,11 +136,15 @@ def foresee_source(route: PlannedRoute) -> PlannedSource:
 
     Raises:
         SourceUnavailableError: No broker answers.
+        SluicewayError: The table that is read is not fit, or was dropped.
     """
     config, fold = route.config, route.fold
     source = open_source(config)
     try:
         view = read_route_view(source, config.subscription.topics, fold)
+        if view.missing and reads_table(config):
+            # Nothing else of the run can be said.
+            raise next(iter(view.missing.values()))
         problems: list[SluicewayError] = [*view.missing.values()]
         topics = view.present(config.subscription.topics)
         found = view.of(topics)
@@ -156,7 +161,7 @@ def foresee_source(route: PlannedRoute) -> PlannedSource:
             begins |= {one: (start.offset, start.how) for one, start in resolved.items()}
         except SluicewayError as error:
             problems.append(error)
-        lost = tuple(_lost(fold, view, source))
+        lost = tuple(lost_offsets(fold, view, source))
     finally:
         source.close()
     # Units are read whole: their table has no offsets.
@@ -164,7 +169,14 @@ def foresee_source(route: PlannedRoute) -> PlannedSource:
     return PlannedSource(starts, tuple(problems), lost)
 
 
-def _lost(fold: Fold, view: SourceView, source: SourceClient) -> Iterator[OffsetsLostError]:
+def lost_offsets(fold: Fold, view: SourceView, source: SourceClient) -> Iterator[OffsetsLostError]:
+    """Why logs do not continue what was read of them; nothing where all do.
+
+    Args:
+        fold: Ledger of a route.
+        view: What it reads, see `view_of_route`.
+        source: Where that was asked for.
+    """
     for key, known in sorted(fold.sources.items()):
         one = SourcePartition(*key)
         bounds = None if known.retired else view.bounds.get(one)

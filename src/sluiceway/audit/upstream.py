@@ -10,7 +10,7 @@ from sluiceway.audit.open_table import find_ledger, read_ledger
 from sluiceway.audit.partition_why import Reason, WaitExplanation
 from sluiceway.chains.lake_upstream import LAKE_SOURCE, LakeUpstream
 from sluiceway.chains.open_units import UnitUpstream, open_unit_table, unit_upstream
-from sluiceway.chains.options import FOLLOW, UpstreamOptions
+from sluiceway.chains.options import FOLLOW, UpstreamOptions, missing
 from sluiceway.chains.units import UnitRule, UnitWhen, computed_by, due_units, is_open, unit_of
 from sluiceway.chains.upstream import upstream_owner
 from sluiceway.errors import SluicewayError, TableNotFoundError
@@ -26,7 +26,6 @@ from sluiceway.storage.locations import normalise_location
 from sluiceway.storage.registry import open_storage
 
 _MOST_TABLES = 20
-_TIMEOUT_S = 30.0
 _BY_ROWS = frozenset({
     Reason.HELD,
     Reason.IDLE,
@@ -136,22 +135,20 @@ def _corrections(config: RouteConfig, above: _Above) -> tuple[str, ...]:
 
 def _observed_snapshots(config: RouteConfig) -> ObservedUpstream:
     # Only routes that read such a table load the client.
-    from sluiceway.chains.lake_client import LakeClient  # noqa: PLC0415
     from sluiceway.chains.lake_log import LakeLog  # noqa: PLC0415
+    from sluiceway.chains.lake_units import lake_table  # noqa: PLC0415
 
     options = LakeUpstream.of(dict(config.source.options))
-    client = LakeClient(options, _TIMEOUT_S)
-    try:
-        metadata = client.table().metadata
-    finally:
-        client.close()
+    metadata = lake_table(options).metadata
     log = LakeLog(metadata, options.topic, passes_over=options.passes_over)
     sources = read_ledger(find_ledger(config)).fold.sources
     keys = sorted(key for key in sources if key[0] == options.topic)
     read = -1
     if keys:
         known = sources[keys[-1]]
-        read = max(log.number_through(known.end, known.newest_slot), known.newest_slot)
+        last_row = -1 if known.end_epoch is None else known.end_epoch
+        through = log.number_through(known.end, known.newest_slot)
+        read = max(through, known.newest_slot, last_row)
     return ObservedUpstream(
         options.name, read, log.newest, snapshots=True, passed_over=max(len(keys) - 1, 0)
     )
@@ -257,7 +254,10 @@ def _opened(options: UnitUpstream) -> _Above:
 
         root, stores = ledger_of(lake_table(options), options)
     else:
-        root, stores = options.found_root(), options.stores
+        try:
+            root, stores = options.found_root(), options.stores
+        except TableNotFoundError as error:
+            raise missing(options.topic) from error
     storage, place = open_storage(normalise_location(root), stores)
     owner = upstream_owner(storage, place)
     log = LedgerLog(storage, LedgerLayout(place, owner.route))

@@ -80,7 +80,14 @@ class LakeClient(OneTableClient):
             table = self.table() if table is None else table
             self._is_fresh = False
             log = self._log(table)
-        here = LogBounds(0, log.end, log.end, removed_slot=log.removed, removals=log.removals)
+        here = LogBounds(
+            0,
+            log.end,
+            log.end,
+            removed_slot=log.removed,
+            removals=log.removals,
+            state_ids=log.ids,
+        )
         return {one: here for one in partitions if one == self._partition}
 
     def offsets_at(

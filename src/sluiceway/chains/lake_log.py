@@ -27,6 +27,7 @@ from pyiceberg.table.snapshots import (
 
 from sluiceway.errors import NotInThisVersionError, OffsetsLostError, TableMismatchError
 from sluiceway.sources.contract import Removal, Split
+from sluiceway.sources.table_losses import NEW_ROUTE, SAFE, rolled_back, rows_removed
 
 
 class StepKind(StrEnum):
@@ -69,6 +70,7 @@ class LakeLog:
         removed: That of the newest snapshot that has removed rows and is not passed over; -1
             without one.
         removals: Snapshots that are passed over, oldest first.
+        ids: Sequence number -> id of each snapshot that the table has, also after a rollback.
 
     Raises:
         NotInThisVersionError: The table, or its newest snapshot, is of format version 1.
@@ -79,6 +81,7 @@ class LakeLog:
         if metadata.format_version < 2:  # noqa: PLR2004 - sequence numbers begin there
             raise _version_one("it is of Iceberg's format version 1", where)
         self._where = where
+        self.ids = {each.sequence_number or 0: each.snapshot_id for each in metadata.snapshots}
         self._steps = list(_steps(metadata, where))[::-1]
         newest = self._steps[-1] if self._steps else None
         if newest is not None and not newest.number:
@@ -108,7 +111,7 @@ class LakeLog:
         """
         base = self.newest if split.newest_slot < 0 else split.newest_slot
         if self.removed > base:
-            raise self._lost(f"the snapshot of sequence number {self.removed} has removed rows")
+            raise rows_removed(self._where, self.removed, self.ids, split.start_offset)
         steps, is_over = self._since(base)
         last_read = base if split.leader_epoch is None else split.leader_epoch
         for number in (base, last_read):
@@ -186,19 +189,14 @@ class LakeLog:
         """See that a snapshot is one of the table still, or may have expired."""
         numbers = {step.number for step in self._steps}
         if number not in numbers and number > min(numbers, default=number):
-            raise self._lost(
-                f"snapshot {number}, whose rows were read, is none of the table now: it was "
-                "rolled back"
-            )
+            what = f"snapshot {number}, whose rows were read, is none of its history now"
+            raise rolled_back(self._where, number, self.ids, what)
 
     def _lost(self, message: str) -> OffsetsLostError:
         return OffsetsLostError(message, where=self._where, hint=WAY_OUT)
 
 
-WAY_OUT = (
-    "rows that were read are safe in the route's own table, and this route reads no further: let "
-    "a new route fill another table from this one, which begins with the rows of now"
-)
+WAY_OUT = f"{SAFE}, and this route reads no further: {NEW_ROUTE}"
 
 
 def _steps(metadata: TableMetadata, where: str) -> Iterator[LakeStep]:

@@ -125,7 +125,9 @@ def _pairs(listed: list[list[str]]) -> Pairs:
 def missing(topic: str) -> TableNotFoundError:
     """Why units of a table cannot be found: it does not exist."""
     return TableNotFoundError(
-        "the table that is read does not exist", where=topic, hint="run the job that fills it"
+        "the table that is read does not exist",
+        where=topic,
+        hint="run the job that fills it, or correct `table` or `connection` in the job file",
     )
 
 

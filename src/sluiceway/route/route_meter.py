@@ -14,7 +14,7 @@ from sluiceway.ledger.folding.fold_state import PartitionKey
 from sluiceway.ledger.records import NO_ROWS, RowCounts
 from sluiceway.route.status import RouteNumbers
 from sluiceway.schedule.source_view import undescribed
-from sluiceway.sources.contract import LogBounds, SourceIdentity, SourcePartition
+from sluiceway.sources.contract import LAKE_CLUSTER, LogBounds, SourceIdentity, SourcePartition
 from sluiceway.types.dirty import bounded_counts
 
 _RATE_WINDOW_S = 60.0
@@ -25,10 +25,21 @@ OnLook = Callable[[Fold, Bounds], None]
 
 
 class CommittedEnd(NamedTuple):
-    """Where a log is committed to, and which log that is."""
+    """Where a log is committed to, and which log that is.
+
+    Attributes:
+        newest_slot: See `PinnedPartition.newest_slot`.
+    """
 
     end: int
     identity: SourceIdentity
+    newest_slot: int = -1
+
+    def counts_in(self, place: LogBounds) -> bool:
+        """Whether the log's end says how many records wait: not where a table has lost rows."""
+        is_lake = self.identity.cluster_id == LAKE_CLUSTER
+        is_short = is_lake and place.high_watermark < self.end
+        return place.removed_slot <= self.newest_slot and not is_short
 
 
 Ends = Mapping[SourcePartition, CommittedEnd]
@@ -87,6 +98,7 @@ class RouteMeter:
     _term: int | None = None
     _last_seq: int | None = None
     _last_commit_ms: int | None = None
+    _last_swap: int | None = None
     _counts: RowCounts | None = None
     _dirty_open: int | None = None
     _late: LateRows | None = None
@@ -233,9 +245,16 @@ class RouteMeter:
         self._counts = fold.counts
         self._dirty_open = fold.dirty_rows_open
         self._late = fold.late_rows
+        swap, before = max(fold.swaps.values(), default=-1), self._last_swap
+        if before is not None and swap > before:
+            self._last_commit_ms = time.time_ns() // 1_000_000
+        self._last_swap = swap
 
     def _set_lag(self, bounds: Bounds) -> int:
         """Keep what is known of the lag: nothing when no leader answers for any log."""
+        ends = self._ends
+        counted = (one for one in bounds if one not in ends or ends[one].counts_in(bounds[one]))
+        bounds = {one: bounds[one] for one in counted}
         lag = lag_of({one: known.end for one, known in self._ends.items()}, bounds)
         answers = not self._ends or not self._ends.keys().isdisjoint(bounds)
         self._lag_records = lag if answers else None
@@ -287,7 +306,7 @@ def lag_of(ends: Mapping[SourcePartition, int], bounds: Bounds) -> int:
 def _live_ends(fold: Fold) -> dict[SourcePartition, CommittedEnd]:
     return {
         SourcePartition(*key): CommittedEnd(
-            known.end, SourceIdentity(known.cluster_id, known.topic_id)
+            known.end, SourceIdentity(known.cluster_id, known.topic_id), known.newest_slot
         )
         for key, known in fold.sources.items()
         if not known.retired

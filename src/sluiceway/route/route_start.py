@@ -256,7 +256,7 @@ def begin_following(
     held = context.state
     owned = held.owned
     context.meter.advance(owned.fold)
-    context.meter.recall(last_commit_ms(owned.storage, owned.layout.status))
+    context.meter.recall(last_commit_ms(owned.storage, owned.layout.status, owned.fold))
     committer.want_partitions(0 if whole else owned.fold.effects_through, again=True)
     begin_background(held, composed.feeders, context.config, context.parts, context.log)
     units = held.background.units

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from sluiceway.errors import StorageUnavailableError
 from sluiceway.followers.runner import FollowerState
+from sluiceway.ledger.folding.fold_state import FoldState
 from sluiceway.route.halt_report import HaltReport
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import StrictJsonError, from_plain, loads
@@ -200,14 +201,40 @@ def encode_status(status: RouteStatus) -> bytes:
     return json.dumps(asdict(status), ensure_ascii=False).encode() + b"\n"
 
 
-def last_commit_ms(storage: Storage, path: str) -> int | None:
-    """When the driver before committed, as it said: the ledger has no times of commits."""
+def last_commit_ms(storage: Storage, path: str, fold: FoldState) -> int | None:
+    """When the driver before committed, as it said: the ledger has no times of most commits.
+
+    Args:
+        storage: Store of the ledger.
+        path: Where `status.json` lies.
+        fold: The ledger.
+    """
+    swap_ms = last_swap_ms(fold)
     try:
         raw = storage.read(path)
     except StorageUnavailableError:
-        return None
+        return swap_ms
     before = decode_status(raw) if raw is not None else None
-    return before.last_commit_ms if before is not None else None
+    return later_ms(swap_ms, before.last_commit_ms if before is not None else None)
+
+
+def last_swap_ms(fold: FoldState) -> int | None:
+    """When rows of a part of the table were replaced last, by the READY that followed.
+
+    None where that was not announced yet, or the part is sealed.
+    """
+    closed = ((fold.closed.get(prefix), seq) for prefix, seq in fold.swaps.items())
+    told_us = (
+        each.ready_at_us
+        for each, seq in closed
+        if each is not None and each.ready_at_us is not None and each.ready_seq > seq
+    )
+    return max((us // 1000 for us in told_us), default=None)
+
+
+def later_ms(one: int | None, other: int | None) -> int | None:
+    """The later one of two moments that may not be known."""
+    return max((each for each in (one, other) if each is not None), default=None)
 
 
 def decode_status(raw: bytes) -> RouteStatus | None:

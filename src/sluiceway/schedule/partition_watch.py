@@ -13,7 +13,7 @@ from sluiceway.ledger.folding.fold import Fold
 from sluiceway.observe.log import Log
 from sluiceway.schedule.planner import way_out_of
 from sluiceway.schedule.source_view import SourceView, undescribed
-from sluiceway.sources.contract import LogBounds, SourcePartition
+from sluiceway.sources.contract import TABLE_TOPIC, LogBounds, SourcePartition
 
 RECHECK_AFTER_S = 3.0
 """Seconds from the first reading to the one that is believed; watermarks follow much sooner."""
@@ -59,13 +59,17 @@ class LogEndHistory:
                 # Another leader is another witness, and needs its own time.
                 seen = self._behind[one] = _Behind(now, place.leader_epoch)
             if now - seen.since < RECHECK_AFTER_S:
-                doubt = doubt or SourceUnavailableError(
-                    f"its leader says that the log ends at {place.high_watermark}, the committed "
-                    f"end is {known.end}; it is asked again before that is believed",
-                    where=str(one),
-                )
+                doubt = doubt or _doubted(one, known.end, place.high_watermark)
         if doubt is not None:
             raise doubt
+
+
+def _doubted(one: SourcePartition, committed: int, end: int) -> SourceUnavailableError:
+    found = f"its leader says that the log ends at {end}, the committed end is {committed}"
+    if one.topic.startswith(TABLE_TOPIC):
+        found = f"the table that is read ends at row {end:,}, {committed:,} rows were read"
+    text = f"{found}; it is asked again before that is believed"
+    return SourceUnavailableError(text, where=str(one))
 
 
 MOST_NAMED = 20

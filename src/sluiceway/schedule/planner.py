@@ -32,6 +32,7 @@ from sluiceway.sources.contract import (
     SourcePartition,
     Split,
 )
+from sluiceway.sources.table_losses import rolled_back, rows_removed
 from sluiceway.types.log_key import LogKey
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.plan import RoutePlan, TaskPlan
@@ -503,19 +504,13 @@ def readable_start(fold: Fold, partition: SourcePartition, place: LogBounds) -> 
 
 def _check_rows_stay(partition: SourcePartition, known: SourceState, place: LogBounds) -> None:
     """Refuse a table of others that has removed rows since its reading began."""
-    text = ""
+    where, ids = str(partition), place.state_ids
     if place.removed_slot > known.newest_slot:
-        text = f"the snapshot of sequence number {place.removed_slot} has removed or replaced rows"
-    elif known.end > place.high_watermark:
-        text = f"the table has {place.high_watermark} rows, and was rolled back"
-    if text:
-        raise OffsetsLostError(
-            f"{text}; {known.end:,} rows were read before",
-            where=str(partition),
-            hint="those are safe in the route's own table. Only tables that are appended to are "
-            "followed: roll it back and start the job again, or let a new route "
-            "fill another table from this one",
-        )
+        raise rows_removed(where, place.removed_slot, ids, known.end)
+    if known.end > place.high_watermark:
+        what = f"it has {place.high_watermark:,} rows, {known.end:,} were read before"
+        read = known.newest_slot if known.end_epoch is None else known.end_epoch
+        raise rolled_back(where, read, ids, what)
 
 
 def with_way_out(

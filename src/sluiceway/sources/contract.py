@@ -99,6 +99,8 @@ class LogBounds:
         removed_slot: Newest state of a table that has removed rows of the one before; -1 without
             one. Nothing is read that comes after it, unless the reading has begun there.
         removals: States of a table that are passed over, oldest first.
+        state_ids: Number of a state -> its id, for all states that the table still has, current or
+            not.
     """
 
     start_offset: int
@@ -107,6 +109,7 @@ class LogBounds:
     leader_epoch: int | None = field(default=None, compare=False)
     removed_slot: int = -1
     removals: tuple[Removal, ...] = ()
+    state_ids: Mapping[int, int] = field(default_factory=dict, compare=False, repr=False)
 
     def waiting(self, end: int) -> int:
         """Records after a committed end, in logs that follow a removal too."""

@@ -6,12 +6,15 @@ from typing import Any
 import pytest
 
 from sluiceway.audit import job_status
-from sluiceway.audit.job_status import _Found, _measured, _see
+from sluiceway.audit.job_status import _Found, _measured, _of_ledger, _see
+from sluiceway.ledger.data_parts import LateRows
 from sluiceway.ledger.folding.fold import Fold
+from sluiceway.ledger.folding.fold_state import ClosedPrefix
 from sluiceway.ledger.lease import Lease
 from sluiceway.route.status import RouteState, RouteStatus
 from sluiceway.schedule.source_view import SourceView, read_source_view
 from sluiceway.sources.contract import LogBounds, SourcePartition
+from sluiceway.types.strict_json import BigInt
 from tools.board_sessions import placed_session
 from tools.ledger_records import fence, fold_of, sources
 from tools.session_on_disk import SmallSource
@@ -31,6 +34,20 @@ def view(topic_id: str = "t1", rest: dict[SourcePartition, LogBounds] | None = N
 def test_lag_is_that_of_all_logs_or_not_known() -> None:
     both = view(rest={TWO: LogBounds(0, 5, 5)})
     assert _measured(STOPPED, fold(), both) == replace(STOPPED, lag_records=15)
+
+
+def test_late_rows_and_replaced_rows_are_those_of_the_ledger() -> None:
+    found = fold()
+    found.late_rows = LateRows(side=BigInt(1), dirty=BigInt(2))
+    found.closed = {
+        "dt=1": ClosedPrefix(0, 1, 9, 7_000_000),
+        "dt=2": ClosedPrefix(0, 1, 4, 9_000_000),
+    }
+    # What was announced before its rows were replaced says nothing of when that was.
+    found.swaps = {"dt=1": 8, "dt=2": 5, "dt=3": 6}
+    status = _of_ledger(STOPPED, found)
+    assert (status.rows_late, status.late_rows) == (3, {"side": 1, "dirty": 2})
+    assert status.last_commit_ms == 7000
 
 
 def test_partition_that_is_gone_is_not_called_another_log() -> None:

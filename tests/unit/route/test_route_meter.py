@@ -1,7 +1,7 @@
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.records import DataRecord, encode_record
 from sluiceway.route.route_meter import RouteMeter, lag_records
-from sluiceway.sources.contract import LogBounds, Removal, SourcePartition
+from sluiceway.sources.contract import LAKE_CLUSTER, LogBounds, Removal, SourcePartition
 from tools.ledger_records import data, fence, fold_of, record, sources, span
 
 
@@ -54,12 +54,39 @@ def test_counts_are_the_ledgers_and_a_runs_own_are_kept_apart() -> None:
     assert (meter.commits, meter.done.read, meter.done.written) == (1, 10, 9)
 
 
+def test_rows_that_are_replaced_are_a_commit_and_those_of_before_the_start_are_not() -> None:
+    meter, fold = RouteMeter(10.0, Clock()), fold_of(fence(), sources(0))
+    fold.swaps["dt=20261120/hr=08"] = 1
+    meter.advance(fold)
+    assert meter.read().last_commit_ms is None
+    meter.advance(fold)
+    assert meter.read().last_commit_ms is None
+    fold.swaps["dt=20261120/hr=08"] = 2
+    meter.advance(fold)
+    assert meter.read().last_commit_ms is not None
+
+
 def test_lag_counts_partitions_that_are_read_and_known() -> None:
     fold = fold_of(fence(), sources(0, 1), data(1, 0, span(0, 0, 10)))
     assert lag_records(fold, ends(25, 7)) == 15 + 7
     assert lag_records(fold, ends(5)) == 0
     retired = fold_of(fence(), sources(0), sources(0, retired=True))
     assert lag_records(retired, ends(25)) == 0
+
+
+def test_lag_of_a_table_that_has_lost_rows_is_not_known() -> None:
+    meter, fold, _ = metered()
+    del fold.sources["orders", 1]
+    known, one = fold.sources["orders", 0], SourcePartition("orders", 0)
+    known.cluster_id, known.newest_slot, known.end = LAKE_CLUSTER, 2, 10
+    for place, lag in (
+        (LogBounds(0, 14, 14, removed_slot=2), 4),
+        (LogBounds(0, 14, 14, removed_slot=3), None),
+        (LogBounds(0, 10, 10), 0),
+        (LogBounds(0, 9, 9), None),
+    ):
+        meter.update(fold, {one: place})
+        assert meter.read().lag_records == lag
 
 
 def test_lag_counts_rows_that_came_after_others_were_removed() -> None:

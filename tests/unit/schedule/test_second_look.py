@@ -57,6 +57,14 @@ def test_log_that_stays_behind_under_one_leader_is_believed(fold: Fold, let_pass
     assert not _in_doubt(looks, fold, BEHIND)
 
 
+def test_table_that_is_short_is_doubted_in_words_of_a_table(fold: Fold) -> None:
+    one = SourcePartition("table:others.events", 0)
+    fold.sources[one.topic, 0] = fold.sources["orders", 0]
+    with pytest.raises(SourceUnavailableError, match="ends at row 7, 9 rows were read") as doubt:
+        LogEndHistory().update(fold, {one: BEHIND})
+    assert "leader" not in str(doubt.value)
+
+
 def test_leader_that_has_caught_up_is_not_held_against_its_log_later(
     fold: Fold, let_pass: Pass
 ) -> None:

@@ -43,7 +43,8 @@ def status(
 
     A running driver's own figures are at most a few seconds old. For a stopped route, rows come
     from the ledger and the lag from the broker. Not well is: waits, halted, goes on without some of
-    its partitions, more than 1 % of the newest rows dirty, ended without a stop, or not readable.
+    its partitions, more than 1 % of the newest rows dirty, ended without a stop, not readable, or
+    reads a table that is missing or has lost rows.
     Lines that begin with `look` are no error and need attention all the same. The metastore has to
     answer, because it knows where the tables are.
     """
@@ -164,6 +165,8 @@ def _upstream_lines(route: "ObservedRoute") -> list[str]:
     read = "not known" if above.read_slot is None else above.read_slot
     what = "snapshot" if above.snapshots else "slot"
     line = f"  reads {above.table}: {what} {read} of {above.published_slot}"
+    if above.snapshots and above.read_slot is not None and above.read_slot > above.published_slot:
+        line = f"  reads {above.table}: snapshot {read}; the current one is {above.published_slot}"
     if above.passed_over:
         line += f", {above.passed_over:,} that removed rows passed over"
     behind = above.read_slot is not None and above.read_slot < above.published_slot
