@@ -159,3 +159,17 @@ def test_validate_of_all_rooms_leaves_no_reference_unread(
 def test_a_driver_on_a_cluster_gets_its_room_with_the_job(job: str) -> None:
     assert collect(Path(job), {}, room="b").variables == {"SLUICEWAY_ROOM": "b"}
     assert collect(Path(job), {}).variables == {}
+
+
+def test_validate_shows_the_names_that_the_room_reads(
+    job: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queue = "  queue: mirrored\n  mirror: {copies: exactly_once}\n"
+    text = JOB.replace("  home: a\n", f"  home: a\n{queue}")
+    Path(job).write_text(text[: text.index("  b: {")] + "  b: {topics: {orders: a.orders}}\n")
+    for room, there in (("a", {}), ("b", {"orders": "a.orders"})):
+        assert run_command(["validate", job, "--room", room, "-o", "json"]) == 0
+        (route,) = json.loads(capsys.readouterr().out)["routes"]
+        assert (route["topics"], route["topics_in_room"]) == (["orders"], there)
+    assert run_command(["validate", job, "--room", "b"]) == 0
+    assert "topics      orders (in room b orders is a.orders) from" in capsys.readouterr().out
