@@ -283,6 +283,7 @@ def test_a_room_has_its_own_copy_of_the_table() -> None:
     assert config.table.location == "/b/orders"
     assert config.rooms is not None
     assert config.rooms.copied
+    assert config.table.copied
     assert digest(JOB + COPIED) == digest(JOB)
 
 
