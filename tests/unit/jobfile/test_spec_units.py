@@ -132,6 +132,10 @@ def test_route_that_appends_has_no_units() -> None:
         ({"more": ", ready: {property: true}"}, "expected no `property` for"),
         ({"source": f"{SOURCE}, start: latest"}, "expected no `start` for `mode: recompute`"),
         (
+            {"source": f"{SOURCE}, on_correction: ignore"},
+            "18:64: expected no `on_correction` for `mode: recompute`; remove it: a unit whose",
+        ),
+        (
             {"transform": SQL.replace("}", ", columns: [{name: id, type: int}]}")},
             "expected no `columns` for `mode: recompute`",
         ),
