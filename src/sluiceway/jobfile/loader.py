@@ -43,6 +43,7 @@ from sluiceway.jobfile.room_overlay import (
     name_problems,
     room_problems,
     rooms_mark,
+    shared_connections,
 )
 
 
@@ -272,7 +273,11 @@ def inspect_job(
     first = routes[0].spec
     specs = tuple(_with_places(route, path, content) for route in routes)
     if has_rooms and isinstance(written, MappingNode):
-        seen_from = {"room": room, "file_digest": file_digest(written)}
+        seen_from = {
+            "room": room,
+            "file_digest": file_digest(written),
+            "shared_connections": shared_connections(written),
+        }
         specs = tuple(spec.model_copy(update=seen_from) for spec in specs)
     spec = JobSpec(first.name, first.owner, first.run, specs, first.metrics)
     positions = tuple(route.positions for route in routes)

@@ -104,6 +104,23 @@ def name_problems(written: Node | None, root: Node | None) -> Iterator[JobFilePr
             yield _unknown_name(entry, what, {*names, *patterns}, todo)
 
 
+def shared_connections(root: Mapping) -> frozenset[str]:
+    """Connections of the file that two rooms or more use as they are.
+
+    One with a reference is not among them: each room's machine may have another text for it.
+
+    Args:
+        root: The whole file, as written.
+    """
+    own = [_names_in(_entry(each.value, _CONNECTIONS)) for each in rooms_of(root).values()]
+    return frozenset(
+        each.key
+        for each in _names_in(_entry(root, _CONNECTIONS))
+        if "${" not in str(_plain(each.value))
+        and sum(each.key not in {one.key for one in room} for room in own) >= _LEAST_ROOMS
+    )
+
+
 def _names_in(entry: Entry | None) -> tuple[Entry, ...]:
     return entry.value.entries if entry is not None and isinstance(entry.value, Mapping) else ()
 

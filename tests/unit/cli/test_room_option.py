@@ -173,3 +173,30 @@ def test_validate_shows_the_names_that_the_room_reads(
         assert (route["topics"], route["topics_in_room"]) == (["orders"], there)
     assert run_command(["validate", job, "--room", "b"]) == 0
     assert "topics      orders (in room b orders is a.orders) from" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("uri", "more", "warned"),
+    [
+        ("thrift://m:9083", "", True),
+        ("thrift://m:9083", "connections: {hms: {metastore: {uri: 'thrift://b:1'}}}, ", False),
+        ("${env:METASTORE}", "", False),
+    ],
+)
+def test_validate_warns_of_copies_in_one_catalog(
+    uri: str,
+    more: str,
+    warned: bool,  # noqa: FBT001
+    job: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("METASTORE", "thrift://m:9083")
+    text = JOB[: JOB.index("  a: {}")].replace("  home: a\n", "  home: a\n  storage: copied\n")
+    rooms = f"  a: {{location: /a}}\n  b: {{{more}location: /b}}\n"
+    Path(job).write_text(text.replace("thrift://m:9083", uri) + rooms)
+    assert run_command(["validate", job]) == 0
+    shown = capsys.readouterr().out
+    assert ("warning     rooms share the catalog `hms`, which has one copy" in shown) is warned
+    assert run_command(["validate", job, "-o", "json"]) == 0
+    assert bool(json.loads(capsys.readouterr().out)["rooms"]["warnings"]) is warned

@@ -100,12 +100,10 @@ def switch(  # noqa: PLR0913, PLR0917 - the command's options
     ] = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Print what a switch to another room would do, or do it.
+    """Print what a switch to another room would do and what it lacks, or do it.
 
     When the room that has the job answers, its driver ends in order and releases each route to the
     other room. When it is silent, an operator who knows that it is lost gives --now and the term.
-
-    The plan names all that --execute would refuse, and ends with the exit code of that.
 
     Announcements wait for rows that only a lost room has. Once its mirror copies them, --drain says
     what is left there. --give-up ends the wait without them.
@@ -119,27 +117,23 @@ def switch(  # noqa: PLR0913, PLR0917 - the command's options
 
     if sum(map(bool, (to, drain, give_up))) != 1:
         raise WrongUsageError("expected one of --to, --drain and --give-up")
-    if drain or give_up:
-        lost = _Lost(drain or give_up, bool(drain), reason.strip(), execute)
+    if room := drain or give_up:
+        lost = _Lost(room, bool(drain), reason.strip(), execute)
         _end_loss(chosen_routes(job_file, route), lost, output)
         return
     confirms = _confirmations(confirm or ())
     by_hand = (*_by_hand(accept_gap, "gap"), *_by_hand(accept_doubles, "twice"))
     unsaid = _unsaid(reason) if now or confirms or by_hand else []
-    if execute:
-        _raise_first(unsaid)
+    _raise_first(unsaid if execute else [])
     terms = parsed_terms(term or [], "--term")
 
     def move(config: "RouteConfig") -> "Moved":
-        plan = plan_of(config, to)
-        if plan.is_done:
+        if (plan := plan_of(config, to)).is_done:
             return plan, True, [], []
         found = plan_lines(config.route, plan)
         named = terms.get(config.route, terms.get(""))
-        refused = [
-            *plan.refusals(now=now, term=named, force=force, confirms=confirms, by_hand=by_hand),
-            *unsaid,
-        ]
+        lacks = plan.refusals(now=now, term=named, force=force, confirms=confirms, by_hand=by_hand)
+        refused = [*lacks, *unsaid]
         if not execute:
             return plan, False, found, refused
         _raise_first(refused)
@@ -152,8 +146,7 @@ def switch(  # noqa: PLR0913, PLR0917 - the command's options
     if output.is_document:
         print_document({"to": to, "routes": route_answers(chosen, found, _as_json)}, output)
     else:
-        for config, one in zip(chosen, found, strict=True):
-            sys.stdout.write(_text(config.route, one, execute=execute))
+        sys.stdout.writelines(_texts(chosen, found, execute=execute))
     raise_code(found, lambda one: _code(one, execute=execute))
 
 
@@ -363,6 +356,13 @@ def plan_lines(route: str, plan: "SwitchPlan") -> list[str]:
 def _as_json(found: "Moved") -> dict[str, Any]:
     plan, done, _, refused = found
     return {**plan_as_json(plan), "done": done, "refused": [error_fields(e) for e in refused]}
+
+
+def _texts(
+    chosen: "tuple[RouteConfig, ...]", found: "list[Moved | SluicewayError]", *, execute: bool
+) -> list[str]:
+    each = zip(chosen, found, strict=True)
+    return [_text(config.route, one, execute=execute) for config, one in each]
 
 
 def _text(route: str, found: "Moved | SluicewayError", *, execute: bool) -> str:

@@ -118,8 +118,17 @@ def rooms_summary(spec: "JobSpec") -> dict[str, Any] | None:
         "queue": rooms.queue,
         "storage": rooms.storage,
         "references_read": read,
+        "warnings": _one_catalog(spec) if rooms.storage == "copied" else [],
         "not_checked": [{"what": what, "checked_by": by} for what, by in unchecked],
     }
+
+
+def _one_catalog(spec: "JobSpec") -> list[str]:
+    """Warnings for copies of tables in one catalog, where a table lies at one location."""
+    used = {route.table.target.connection for route in spec.routes}
+    shared = ", ".join(f"`{name}`" for name in sorted(used & spec.routes[0].shared_connections))
+    todo = "give each room a metastore or folder of its own in its `connections`"
+    return [f"rooms share the catalog {shared}, which has one copy: {todo}"] if shared else []
 
 
 def _room_lines(rooms: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -139,6 +148,8 @@ def _room_lines(rooms: dict[str, Any]) -> Iterator[tuple[str, str]]:
     unread = ", ".join(name for name in rooms["names"] if name not in rooms["references_read"])
     if unread:
         yield "not read", f"references of room {unread}: `sluiceway validate JOB --room all`"
+    for text in rooms["warnings"]:
+        yield "warning", text
     for each in rooms["not_checked"]:
         yield "not checked", f"{each['what']}: {each['checked_by']}"
 
