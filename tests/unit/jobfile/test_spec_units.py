@@ -105,6 +105,14 @@ def test_property_of_an_iceberg_table_is_as_the_file_says_for_all_routes() -> No
         assert found.ready_property is wanted
 
 
+def test_corrections_that_the_file_names_are_not_those_of_units() -> None:
+    file = FILE.replace("max_rate: 5/s", "on_correction: halt")
+    file = file.replace("{topics: [a], ", "{source: {table: ods.old}, ")
+    route = f"  - {{source: {{{SOURCE}}}, transform: {SQL}, table: dm.hourly}}\n"
+    above, units = parse_job((file + route).encode(), Path("job.yaml"), {}).spec.routes
+    assert (above.source.on_correction, units.source.on_correction) == ("halt", "follow")
+
+
 def test_settled_units_have_a_time() -> None:
     rule = compile_route(route_of(f"{SOURCE}, when: settled, settle: 5m")).units
     assert rule is not None
