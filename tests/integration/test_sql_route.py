@@ -174,7 +174,13 @@ def test_record_that_a_join_drops_is_dirty_only_if_spark_has_computed_it(
 @pytest.mark.parametrize(
     ("sql", "message", "line", "column"),
     [
-        ("SELECT count(*) AS n FROM input", "`Aggregate` does not work row by row", 0, 0),
+        ("SELECT count(*) AS n FROM input", "`Aggregate` does not work row by row", 0, 7),
+        (
+            "SELECT id,\n  row_number() OVER (ORDER BY id) AS n FROM input",
+            "`Window` does not work row by row",
+            1,
+            2,
+        ),
         ("SELECT DISTINCT id\nFROM input", "does not work row by row", 0, 0),
         ("SELECT id FROM input ORDER BY id", "`Sort` does not work row by row", 0, 21),
         ("SELECT 1 AS one", "does not read the table `input`", 0, 0),

@@ -39,6 +39,7 @@ class ObservedRooms:
         lost: Report of the holder, while announcements wait for rows of a lost room; else None.
         waits: How long the holder reads no row that another room lacks, in words; else empty.
         copied: Whether each room has a store of its own: reports of others are copies, and old.
+        term: Latest term, which `switch --now` has to name; None where no driver has one.
     """
 
     here: str
@@ -51,6 +52,7 @@ class ObservedRooms:
     lost: RoomReport | None = None
     waits: str = ""
     copied: bool = False
+    term: int | None = None
 
     def attention(self, now_ms: int) -> list[str]:
         """Sentences about what an operator should check."""
@@ -97,7 +99,8 @@ class ObservedRooms:
 
     def lines(self) -> list[str]:
         """The rooms in words."""
-        holder = f"room {self.holder} has it" if self.holder else "no room has it yet"
+        term = "" if self.term is None else f", term {self.term}"
+        holder = f"room {self.holder} has it{term}" if self.holder else "no room has it yet"
         now_ms = time.time_ns() // 1_000_000
         others = ", ".join(f"{name} {word}" for name, word in self.standbys(now_ms).items())
         standby = f"; standby: {others}" if others else ""
@@ -153,6 +156,7 @@ def observed_rooms(
         lost=lost,
         waits=waits,
         copied=rule.copied,
+        term=None if lease is None else lease.term,
     )
 
 

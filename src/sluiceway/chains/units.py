@@ -193,7 +193,10 @@ def complete_unit(
     """
     state = next((each for each in states if each.prefix == prefix), None)
     why, hint = "", "`sluiceway partitions list JOB` of the table that is read names its partitions"
-    if state is None:
+    if [part.partition("=")[0].lower() for part in prefix.split("/")] != list(rule.columns):
+        whole = "/".join(f"{name}=..." for name in rule.columns)
+        why, hint = f"expected a whole unit, `{whole}`", "name its partition columns, and no more"
+    elif state is None:
         why = "the table that is read has no such unit"
     elif state.lost:
         why, hint = "the table that is read has let go of rows of it", "leave it as it is"

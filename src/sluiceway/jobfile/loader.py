@@ -27,7 +27,7 @@ from sluiceway.jobfile.blocks.table_names import check_table_names
 from sluiceway.jobfile.blocks.table_target import table_path
 from sluiceway.jobfile.blocks.topic_pattern import groups_in
 from sluiceway.jobfile.blocks.transform import sql_places
-from sluiceway.jobfile.blocks.values import NOT_YET, is_lake_name
+from sluiceway.jobfile.blocks.values import NOT_YET, WRONG_KEY, is_lake_name
 from sluiceway.jobfile.checks.checks import cross_check
 from sluiceway.jobfile.checks.shape import RENAMED_VALUES, Shape, check_shape
 from sluiceway.jobfile.checks.table_source_checks import check_chains
@@ -36,7 +36,15 @@ from sluiceway.jobfile.document import Mapping as MappingNode
 from sluiceway.jobfile.positions import Path, Positions, places_in
 from sluiceway.jobfile.problems import JobFileProblem, Mark, job_file_error, quoted
 from sluiceway.jobfile.references import resolve_references
-from sluiceway.jobfile.room_overlay import file_digest, home_of, lay_room, room_problems, rooms_mark
+from sluiceway.jobfile.room_overlay import (
+    file_digest,
+    home_of,
+    lay_room,
+    name_problems,
+    room_problems,
+    rooms_mark,
+    shared_connections,
+)
 
 
 def check_routes(trees: Sequence[RouteTree]) -> Iterator[JobFileProblem]:
@@ -257,13 +265,19 @@ def inspect_job(
     # A value whose reference was not replaced is not checked a second time.
     skipped = {problem.mark for problem in (*document.problems, *unresolved)}
     judged = [problem for problem in (*whole.problems, *found) if problem.mark not in skipped]
-    problems = (*document.problems, *unresolved, *room_problems(written), *judged)
+    misnamed = () if unresolved else name_problems(written, root)
+    in_rooms = (*room_problems(written), *misnamed) if has_rooms else ()
+    problems = (*document.problems, *unresolved, *in_rooms, *judged)
     if not routes:
         return InspectedJob(None, problems)
     first = routes[0].spec
     specs = tuple(_with_places(route, path, content) for route in routes)
     if has_rooms and isinstance(written, MappingNode):
-        seen_from = {"room": room, "file_digest": file_digest(written)}
+        seen_from = {
+            "room": room,
+            "file_digest": file_digest(written),
+            "shared_connections": shared_connections(written),
+        }
         specs = tuple(spec.model_copy(update=seen_from) for spec in specs)
     spec = JobSpec(first.name, first.owner, first.run, specs, first.metrics)
     positions = tuple(route.positions for route in routes)
@@ -418,6 +432,9 @@ def _problem(
     if kind == NOT_YET:
         text = f"{context['expected']} is not in this version"
         return JobFileProblem(positions.value(path), text, context["todo"], not_yet=True)
+    if kind == WRONG_KEY:
+        mark = positions.key((*path, *context["path"]))
+        return JobFileProblem(mark, context["text"], context["todo"])
     expected, todo = _meaning(detail, context)
     if expected == _A_MAPPING:
         todo = shape.mapping_for(path, positions.node(path))

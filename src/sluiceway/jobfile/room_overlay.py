@@ -3,12 +3,14 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from typing import Any
 
 from sluiceway.jobfile import document
 from sluiceway.jobfile.blocks.rooms import RoomsSpec
 from sluiceway.jobfile.blocks.routes import laid_over
+from sluiceway.jobfile.blocks.topic_pattern import pattern_of
 from sluiceway.jobfile.blocks.values import is_secret_key
 from sluiceway.jobfile.document import Entry, Mapping, Node, Scalar
 from sluiceway.jobfile.problems import JobFileProblem, Mark, quoted
@@ -21,6 +23,7 @@ _CONNECTIONS = "connections"
 _LOCATION = "location"
 _DIGEST_DIGITS = 16
 _LEAST_ROOMS = 2
+_SHOWN = 8
 ROOM_NAME = re.compile(r"(?!all$)[a-z0-9][a-z0-9_-]{0,31}")
 ROOM_NAME_EXPECTED = "1 to 32 of a-z, 0-9, `_`, `-`, and not `all`"
 _SETTINGS = frozenset(
@@ -69,6 +72,78 @@ def room_problems(root: Node | None) -> Iterator[JobFileProblem]:
         text = f"expected one of the rooms {', '.join(rooms)}, got {quoted(home_of(root))}"
         yield JobFileProblem(home.value.mark, text, "correct it, or add the room")
     yield from _copy_problems(root, entry, rooms)
+
+
+def name_problems(written: Node | None, root: Node | None) -> Iterator[JobFileProblem]:
+    """Names in rooms that the job does not have. Called once per load of a file with the block.
+
+    Args:
+        written: The whole file, as written.
+        root: The same for a room, with the topics that references name.
+    """
+    rooms = rooms_of(written)
+    given = {name: _names_in(_entry(each.value, _CONNECTIONS)) for name, each in rooms.items()}
+    known = {each.key for each in _names_in(_entry(written, _CONNECTIONS))}
+    for name, entries in given.items():
+        for entry in entries:
+            # Rooms may share no connection: each then has it whole.
+            everywhere = all(entry.key in {one.key for one in each} for each in given.values())
+            if entry.key not in known and not everywhere:
+                what = f"expected a connection of the job in room {quoted(name)}"
+                yield _unknown_name(entry, what, known, "add it to the file's `connections`")
+    names, patterns = _read_topics(root)
+    compiled = [pattern_of(text) for text in patterns]
+    if None in compiled:
+        return
+    for name, each in rooms_of(root).items():
+        for entry in _names_in(_entry(each.value, "topics")):
+            if entry.key in names or any(one and one.fullmatch(entry.key) for one in compiled):
+                continue
+            what = f"expected a topic that the job reads in room {quoted(name)}"
+            todo = "remove it: keys are the job's own names"
+            yield _unknown_name(entry, what, {*names, *patterns}, todo)
+
+
+def shared_connections(root: Mapping) -> frozenset[str]:
+    """Connections of the file that two rooms or more use as they are.
+
+    One with a reference is not among them: each room's machine may have another text for it.
+
+    Args:
+        root: The whole file, as written.
+    """
+    own = [_names_in(_entry(each.value, _CONNECTIONS)) for each in rooms_of(root).values()]
+    return frozenset(
+        each.key
+        for each in _names_in(_entry(root, _CONNECTIONS))
+        if "${" not in str(_plain(each.value))
+        and sum(each.key not in {one.key for one in room} for room in own) >= _LEAST_ROOMS
+    )
+
+
+def _names_in(entry: Entry | None) -> tuple[Entry, ...]:
+    return entry.value.entries if entry is not None and isinstance(entry.value, Mapping) else ()
+
+
+def _unknown_name(entry: Entry, what: str, known: Iterable[str], todo: str) -> JobFileProblem:
+    names = sorted(known)
+    close = get_close_matches(entry.key, names, n=1)
+    shown = ", ".join(map(quoted, names[:_SHOWN])) + (", ..." if names[_SHOWN:] else "")
+    meant = f"did you mean {quoted(close[0])}? Else {todo}" if close else todo
+    text = f"{what} ({shown or 'it has none'}), got {quoted(entry.key)}"
+    return JobFileProblem(entry.mark, text, meant)
+
+
+def _read_topics(root: Node | None) -> tuple[set[str], set[str]]:
+    """Names and patterns of the topics that the job reads."""
+    listed = _entry(root, "routes")
+    routes = listed.value.items if listed and isinstance(listed.value, document.Sequence) else ()
+    source = _entry(root, "source")
+    found = [_entry(each, "topics") for each in (*routes, source.value if source else None)]
+    nodes = [entry.value for entry in found if entry is not None]
+    lists = [node.items for node in nodes if isinstance(node, document.Sequence)]
+    names = {str(one.value) for each in lists for one in each if isinstance(one, Scalar)}
+    return names, {str(node.value) for node in nodes if isinstance(node, Scalar)}
 
 
 def _copy_problems(

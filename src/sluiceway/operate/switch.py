@@ -113,7 +113,16 @@ class SwitchPlan:
             each.proof == SAME_LOG for each in self.positions
         )
 
-    def refuse(
+    def refuse(self, *, now: bool, term: int | None, force: bool) -> None:
+        """Pass when the switch can be asked for as `refusals` says, without a word of the mirror.
+
+        Raises:
+            RequestRefusedError: It cannot; says what helps.
+        """
+        for error in self.refusals(now=now, term=term, force=force):
+            raise error
+
+    def refusals(
         self,
         *,
         now: bool,
@@ -121,8 +130,8 @@ class SwitchPlan:
         force: bool,
         confirms: tuple[str, ...] = (),
         by_hand: tuple[HandPosition, ...] = (),
-    ) -> None:
-        """Pass when the switch can be asked for as the operator says.
+    ) -> Iterator[RequestRefusedError]:
+        """Why the switch cannot be asked for as the operator says, and what helps.
 
         Args:
             confirms: What the operator confirms of the mirror.
@@ -130,59 +139,56 @@ class SwitchPlan:
             now: Whether the room is to fence although the other one has not released its lease.
             term: The term that the operator names.
             force: Whether the room is to fence although it is not ready.
-
-        Raises:
-            RequestRefusedError: It cannot; says what helps.
         """
         holder, latest = self.place.holder, self.place.fold.term
         named = f"sluiceway switch JOB --to {self.to} --now --term {latest} --reason WHY --execute"
         if self.standby is None:
-            raise self._refused(
+            yield self._refused(
                 f"no driver of room {self.to} reports",
                 f"start one there: `sluiceway submit JOB --room {self.to}`",
             )
         if not now and not self.holder_lives:
-            raise self._refused(
+            yield self._refused(
                 f"room {holder} is silent, so its driver cannot release the route",
                 f"if room {holder} is lost, run `{named}`",
             )
         if now and self.holder_lives:
-            raise self._refused(
+            yield self._refused(
                 f"room {holder} answers", "leave out --now: its driver releases the route in order"
             )
-        if now and term != latest:
+        elif now and term != latest:
             said = "no term is named" if term is None else f"term {term} is not the latest"
-            raise self._refused(f"{said}; the latest is {latest}", f"run `{named}`")
-        self._refuse_inexact(named, confirms, by_hand, now=now)
-        if self.standby.reasons and not force and not by_hand:
-            raise self._refused(
+            yield self._refused(f"{said}; the latest is {latest}", f"run `{named}`")
+        yield from self._inexact(named, confirms, by_hand, now=now)
+        if self.standby is not None and self.standby.reasons and not force and not by_hand:
+            yield self._refused(
                 f"room {self.to} is not ready: {'; '.join(self.standby.reasons)}",
                 "remove the cause, or add --force",
             )
 
-    def _refuse_inexact(
+    def _inexact(
         self,
         named: str,
         confirms: tuple[str, ...],
         by_hand: tuple[HandPosition, ...],
         *,
         now: bool,
-    ) -> None:
+    ) -> Iterator[RequestRefusedError]:
         resume = (self.resume or Resume()).with_hand(by_hand)
         for each in by_hand:
             if SourcePartition(each.topic, each.partition) not in resume.moved:
-                raise self._refused(
+                yield self._refused(
                     f"{each.topic}:{each.partition} moves to no copy", "leave it out"
                 )
         if resume.problems:
-            raise self._refused("; ".join(resume.problems), "nothing was changed")
+            yield self._refused("; ".join(resume.problems), "nothing was changed")
         # While the other room lives, rows that its copies lack still arrive.
         arriving = () if now else (MIRROR_CLOSED, MIRROR_END)
         missing = resume.missing((*confirms, *arriving))
         if missing:
             meant = "; ".join(f"{each}: {CONFIRMATIONS[each]}" for each in missing)
             given = " ".join(f"--confirm {each}" for each in resume.missing(()))
-            raise self._refused(
+            yield self._refused(
                 f"positions need a confirmation ({meant})",
                 f"if that is so, run `{named} {given}`",
             )

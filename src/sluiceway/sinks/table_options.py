@@ -48,6 +48,7 @@ class TableOptions:
         lake: What it is as a lake table; None for a Hive table.
         columns_of_sql: Whether `schema` is None until the SQL of the route has said its columns.
         adds: Columns of `schema` that the table does not have are added by who holds its ledger.
+        copied: Whether other rooms have copies of the table, each with a catalog of its own.
     """
 
     metastore: str
@@ -65,6 +66,7 @@ class TableOptions:
     follows: bool = False
     adds: bool = False
     columns_of_sql: bool = False
+    copied: bool = False
     lake: LakeOptions | None = None
     metastore_options: tuple[tuple[str, str], ...] = ()
     stores: Stores = NO_STORES

@@ -87,3 +87,9 @@ def test_a_lease_from_before_the_job_had_rooms_is_the_home_rooms(tmp_path: Path)
     layout = LedgerLayout(str(tmp_path), "orders")
     seen = observed_rooms(LocalStorage(), layout, RULE, replace(LEASE, room=""))
     assert seen.holder == "a"
+
+
+def test_the_rooms_line_names_the_term_that_a_switch_has_to_name(tmp_path: Path) -> None:
+    layout = LedgerLayout(str(tmp_path), "orders")
+    seen = observed_rooms(LocalStorage(), layout, RULE, LEASE)
+    assert seen.lines()[0] == "room b has it, term 2; home a, here b"

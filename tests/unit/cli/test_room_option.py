@@ -159,3 +159,44 @@ def test_validate_of_all_rooms_leaves_no_reference_unread(
 def test_a_driver_on_a_cluster_gets_its_room_with_the_job(job: str) -> None:
     assert collect(Path(job), {}, room="b").variables == {"SLUICEWAY_ROOM": "b"}
     assert collect(Path(job), {}).variables == {}
+
+
+def test_validate_shows_the_names_that_the_room_reads(
+    job: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queue = "  queue: mirrored\n  mirror: {copies: exactly_once}\n"
+    text = JOB.replace("  home: a\n", f"  home: a\n{queue}")
+    Path(job).write_text(text[: text.index("  b: {")] + "  b: {topics: {orders: a.orders}}\n")
+    for room, there in (("a", {}), ("b", {"orders": "a.orders"})):
+        assert run_command(["validate", job, "--room", room, "-o", "json"]) == 0
+        (route,) = json.loads(capsys.readouterr().out)["routes"]
+        assert (route["topics"], route["topics_in_room"]) == (["orders"], there)
+    assert run_command(["validate", job, "--room", "b"]) == 0
+    assert "topics      orders (in room b orders is a.orders) from" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("uri", "more", "warned"),
+    [
+        ("thrift://m:9083", "", True),
+        ("thrift://m:9083", "connections: {hms: {metastore: {uri: 'thrift://b:1'}}}, ", False),
+        ("${env:METASTORE}", "", False),
+    ],
+)
+def test_validate_warns_of_copies_in_one_catalog(
+    uri: str,
+    more: str,
+    warned: bool,  # noqa: FBT001
+    job: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("METASTORE", "thrift://m:9083")
+    text = JOB[: JOB.index("  a: {}")].replace("  home: a\n", "  home: a\n  storage: copied\n")
+    rooms = f"  a: {{location: /a}}\n  b: {{{more}location: /b}}\n"
+    Path(job).write_text(text.replace("thrift://m:9083", uri) + rooms)
+    assert run_command(["validate", job]) == 0
+    shown = capsys.readouterr().out
+    assert ("warning     rooms share the catalog `hms`, which has one copy" in shown) is warned
+    assert run_command(["validate", job, "-o", "json"]) == 0
+    assert bool(json.loads(capsys.readouterr().out)["rooms"]["warnings"]) is warned

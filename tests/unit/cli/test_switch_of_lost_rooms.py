@@ -11,7 +11,7 @@ import pytest
 from sluiceway.cli.app import run_command
 from sluiceway.cli.commands import drill, switch
 from sluiceway.cli.views.typed_commands import OWN_ROOM
-from sluiceway.errors import RequestRefusedError
+from sluiceway.errors import RequestRefusedError, WrongUsageError
 from sluiceway.jobfile.compile.room_rule import MirrorRule
 from sluiceway.ledger.folding.fold_state import SourceState
 from sluiceway.ledger.room_files import DrillResult, RoomReport
@@ -68,6 +68,7 @@ def test_a_switch_that_was_made_says_so(
         to="b", place=place, is_done=False, holder_lives=True, standby=None, positions=()
     )
     plan.refuse = lambda **_: None
+    plan.refusals = lambda **_: iter(())
 
     def made(*_: object, **__: object) -> Any:
         # Waiting reads the ledger on, so the plan then has the room that it was to get.
@@ -140,9 +141,40 @@ def test_while_the_other_room_lives_its_last_rows_still_arrive() -> None:
     with pytest.raises(RequestRefusedError, match="need a confirmation") as refused:
         plan(lives=True).refuse(now=False, term=None, force=False)
     assert "mirror_closed: " not in refused.value.message
-    plan(lives=True).refuse(now=False, term=None, force=False, confirms=(MIRROR_ONLY,))
-    with pytest.raises(RequestRefusedError, match="mirror_closed: "):
-        plan(lives=False).refuse(now=True, term=1, force=False, confirms=(MIRROR_ONLY,))
+    only = (MIRROR_ONLY,)
+    assert not list(plan(lives=True).refusals(now=False, term=None, force=False, confirms=only))
+    (lost,) = plan(lives=False).refusals(now=True, term=1, force=False, confirms=only)
+    assert "mirror_closed: " in lost.message
+
+
+def test_a_plan_names_all_that_the_switch_lacks_and_ends_with_its_code(
+    job: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fold = SimpleNamespace(term=1, fence=SimpleNamespace(site="a"))
+    place: Any = SimpleNamespace(fold=fold, holder="a", config=SimpleNamespace(route="orders"))
+    lost = SwitchPlan(cast("RoutePlace", place), "b", False, None, ())  # noqa: FBT003
+    monkeypatch.setattr(switch, "plan_of", lambda *_: lost)
+    asked = ["switch", job, "--room", "b", "--to", "b", "--now"]
+    refused = RequestRefusedError.exit_code
+    assert run_command([*asked, "--term", "7"]) == refused
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.partition(";")[0] for line in shown[2:]] == [
+        "  missing: no driver of room b reports",
+        "  missing: term 7 is not the latest",
+        "  missing: --now, --confirm and --accept-... are kept in the log, with a reason",
+        "  nothing was changed",
+    ]
+    assert shown[-1].endswith("; --execute would be refused [SW470]")
+    assert run_command([*asked, "--term", "7", "-o", "json"]) == refused
+    (route,) = json.loads(capsys.readouterr().out)["routes"]
+    assert [each["code"] for each in route["refused"]] == ["SW470", "SW470", "SW480"]
+    assert run_command([*asked, "--term", "7", "--reason", "lost", "--execute"]) == refused
+    assert "no driver of room b reports" in capsys.readouterr().err
+    ready = RoomReport("b", 1, "d", "h", 1, "d", False, True, (), 1, 1, 1)  # noqa: FBT003
+    lost = SwitchPlan(cast("RoutePlace", place), "b", False, ready, ())  # noqa: FBT003
+    assert run_command([*asked, "--term", "1"]) == WrongUsageError.exit_code
+    assert run_command([*asked, "--term", "1", "--reason", "lost"]) == 0
+    assert "repeat it with --execute" in capsys.readouterr().out
 
 
 def test_a_plan_asks_for_what_the_standby_will_ask(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -289,6 +289,13 @@ def test_check_definition_other_location_is_refused() -> None:
         check_definition(with_layout(location="/other"), OPTIONS)
 
 
+def test_a_copy_in_the_catalog_of_another_room_is_refused_with_what_it_needs() -> None:
+    with pytest.raises(TableMismatchError, match="location is /other") as refused:
+        check_definition(with_layout(location="/other"), replace(OPTIONS, copied=True))
+    assert "each room needs a metastore of its own" in refused.value.hint
+    assert "copy no `_catalog`" in refused.value.hint
+
+
 def test_match_schema_takes_the_tables_names_and_keeps_the_payloads_keys() -> None:
     schema, unfilled = match_schema(TABLE, SCHEMA)
     assert [field.name for field in schema.fields] == ["id", "username", "price", "tags"]

@@ -154,13 +154,36 @@ def test_the_digest_leaves_out_rooms_and_secrets_alone() -> None:
         ("{home: a, after: 0s, a: {}, b: {}}", "expected a duration from 1s to 1h"),
         ("{home: a, check_blocks: no, a: {}, b: {}}", "expected `wait`, `warn` or `off`"),
         ("{home: a, a: {conections: {}}, b: {}}", "12:22: unknown key `conections`"),
-        ("{home: a, queue: mirrored, a: {}, b: {}}", "expected `mirror` with `queue: mirrored`"),
-        ("{home: a, mirror: {}, a: {}, b: {}}", "expected `mirror` with `queue: mirrored`"),
+        (
+            "{home: a, queue: mirrored, a: {}, b: {}}",
+            "12:18: expected `mirror` with `queue: mirrored`, got none; add `mirror: {copies",
+        ),
+        (
+            "{home: a, mirror: {origin: o}, a: {}, b: {}}",
+            "12:18: expected `queue: mirrored` with `mirror`, got no `queue`; add it, or remove",
+        ),
+        (
+            "{home: a, queue: linked, mirror: {origin: o}, a: {}, b: {}}",
+            "12:33: expected no `mirror` with `queue: linked`: copies have the offsets of their "
+            "rows; remove it, or write `queue: mirrored`",
+        ),
+        (
+            "{home: a, queue: stretched, mirror: {origin: o}, a: {}, b: {}}",
+            "12:36: expected no `mirror` with `queue: stretched`: one cluster spans the rooms",
+        ),
         (
             "{home: a, queue: mirrored, mirror: {}, a: {}, b: {}}",
-            "expected a mirror that adds an origin header or copies exactly once",
+            "12:35: expected `origin` or `copies: exactly_once`",
         ),
-        ("{home: a, a: {topics: {orders: x}}, b: {}}", "expected `topics` of a room with"),
+        (
+            "{home: a, queue: mirrored, mirror: {copies: at_least_once}, writers: shared, "
+            "a: {}, b: {}}",
+            "12:44: expected `origin` or `copies: exactly_once`",
+        ),
+        (
+            "{home: a, a: {topics: {orders: x}}, b: {}}",
+            "12:22: expected no `topics` of a room with `queue: stretched`",
+        ),
         (
             "{home: a, queue: mirrored, mirror: {origin: 'a b'}, a: {}, b: {}}",
             "12:52: expected 1 to 100 of a-z, A-Z, 0-9",
@@ -175,12 +198,12 @@ def test_the_digest_leaves_out_rooms_and_secrets_alone() -> None:
         ),
         (
             "{home: a, mirrored_first: true, a: {}, b: {}}",
-            "expected `mirrored_first` with `queue: linked` or an origin header",
+            "12:18: expected no `mirrored_first` with `queue: stretched`: one cluster spans",
         ),
         (
             "{home: a, queue: mirrored, mirror: {copies: exactly_once}, mirrored_first: true, "
             "a: {}, b: {}}",
-            "expected `mirrored_first` with `queue: linked` or an origin header",
+            "12:67: expected `mirror.origin` with `mirrored_first`, got none",
         ),
         (
             "{home: a, queue: linked, after_loss: wait, a: {}, b: {}}",
@@ -189,7 +212,7 @@ def test_the_digest_leaves_out_rooms_and_secrets_alone() -> None:
         (
             "{home: a, queue: mirrored, mirror: {origin: o}, "
             "a: {topics: {orders: x}}, b: {}, c: {}}",
-            "expected two rooms, where topics have other names",
+            "12:60: expected two rooms, where topics have other names, got 3",
         ),
     ],
 )
@@ -197,6 +220,50 @@ def test_wrong_rooms_are_refused_with_their_place(rooms: str, says: str) -> None
     with pytest.raises(JobFileError) as refused:
         load(f"{JOB}rooms: {rooms}\n")
     assert says in str(refused.value)
+
+
+@pytest.mark.parametrize("room", ["a", "b"])
+def test_names_of_a_room_that_the_job_does_not_have_are_refused_in_every_room(room: str) -> None:
+    found = """\
+rooms:
+  home: a
+  queue: linked
+  a: {connections: {kept: {kafka: {bootstrap_servers: "k:1"}}}}
+  b:
+    connections:
+      mian: {kafka: {bootstrap_servers: "kb:1"}}
+      kept: {kafka: {bootstrap_servers: "kb:1"}}
+    topics: {order: a.orders, orders: a.orders}
+"""
+    with pytest.raises(JobFileError) as refused:
+        load(JOB + found, room)
+    lines = str(refused.value).splitlines()[1:]
+    assert [line.strip() for line in lines] == [
+        "orders.yaml:18:7: expected a connection of the job in room `b` (`hms`, `main`), got "
+        "`mian`; did you mean `main`? Else add it to the file's `connections`",
+        "orders.yaml:20:14: expected a topic that the job reads in room `b` (`orders`), got "
+        "`order`; did you mean `orders`? Else remove it: keys are the job's own names",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("job", "known"),
+    [
+        (JOB.replace("topics: [orders]", "topics: 'ord.*'"), "`ord.*`"),
+        (
+            JOB.replace(", topics: [orders]", "").replace(", name: ods.orders", "")
+            + "routes: [{topics: [orders], table: ods.o}, {topics: '${env:P}', table: ods.p}]\n",
+            "`orders`, `pay.*`",
+        ),
+    ],
+)
+def test_topics_of_a_room_go_by_lists_and_patterns_of_all_routes(job: str, known: str) -> None:
+    rooms = "rooms: {home: a, queue: linked, a: {topics: {orders: x}}, b: {}}\n"
+    environ = {"P": "pay.*"}
+    assert load(job + rooms, environ=environ).spec.routes
+    with pytest.raises(JobFileError, match="got `users`; remove it") as refused:
+        load(job + rooms.replace("orders: x", "users: x"), environ=environ)
+    assert f"in room `a` ({known})" in str(refused.value)
 
 
 COPIED = """\
@@ -216,6 +283,7 @@ def test_a_room_has_its_own_copy_of_the_table() -> None:
     assert config.table.location == "/b/orders"
     assert config.rooms is not None
     assert config.rooms.copied
+    assert config.table.copied
     assert digest(JOB + COPIED) == digest(JOB)
 
 

@@ -93,6 +93,7 @@ def test_columns_of_the_table_are_all_read_where_the_own_table_decides() -> None
     [
         ("{table: Ods.Raw}", "{table: Ods.Raw, topics: [a]}", "4:10: expected either `topics` or"),
         ("table:\n", "format: {csv: {}}\ntable:\n", "5:1: expected no `format`"),
+        ("table:\n", "format: {json: {}}\ntable:\n", "5:1: expected no `format`"),
         ("{table: Ods.Raw}", "{table: Ods.Raw, start: {offsets: {a: {0: 1}}}}", "4:33: expected"),
         ("{table: Ods.Raw}", "{table: ods.refined}", "another table than the route's own"),
         ("{table: Ods.Raw}", "{table: raw}", "4:17: expected `database.table`"),
@@ -174,6 +175,25 @@ def test_both_tables_of_a_chain_have_the_same_leading_times() -> None:
     )
     more = "[{name: dt, event_time: yyyyMMdd}, {name: id, column: id}]}}\n"
     assert len(job_of(MANY + other + more).spec.routes) == 2
+
+
+@pytest.mark.parametrize("ready", ["ready: {}\n", ""])
+def test_tables_that_are_filled_from_each_other_are_refused_by_name(ready: str) -> None:
+    a, b, c = (
+        f"  - {{source: {{table: ods.{read}}}, table: ods.{filled}}}\n"
+        for filled, read in (("a", "B"), ("b", "c"), ("c", "a"))
+    )
+    routes = MANY.replace("ready: {}\n", ready) + a + b
+    with_end = routes + c.replace("table: ods.a}", "table: ods.d}")
+    assert len(job_of(with_end).spec.routes) == 4
+    told = problems_of(routes + c).splitlines()[1:]
+    line = len(MANY.replace("ready: {}\n", ready).splitlines()) + 1
+    assert told == [
+        f"  job.yaml:{line}:22: expected tables that are not filled from themselves, got a cycle: "
+        "ods.a from ods.b from ods.c from ods.a; let one of them read topics"
+    ]
+    own = "  - {source: {table: ods.a}, table: ods.a}\n"
+    assert "a cycle" not in problems_of(MANY + own)
 
 
 def test_schema_for_editors_knows_both_forms() -> None:

@@ -105,6 +105,14 @@ def test_property_of_an_iceberg_table_is_as_the_file_says_for_all_routes() -> No
         assert found.ready_property is wanted
 
 
+def test_corrections_that_the_file_names_are_not_those_of_units() -> None:
+    file = FILE.replace("max_rate: 5/s", "on_correction: halt")
+    file = file.replace("{topics: [a], ", "{source: {table: ods.old}, ")
+    route = f"  - {{source: {{{SOURCE}}}, transform: {SQL}, table: dm.hourly}}\n"
+    above, units = parse_job((file + route).encode(), Path("job.yaml"), {}).spec.routes
+    assert (above.source.on_correction, units.source.on_correction) == ("halt", "follow")
+
+
 def test_settled_units_have_a_time() -> None:
     rule = compile_route(route_of(f"{SOURCE}, when: settled, settle: 5m")).units
     assert rule is not None
@@ -131,6 +139,10 @@ def test_route_that_appends_has_no_units() -> None:
         ({"more": ", ready: {on_all_idle: hold}"}, "expected no `on_all_idle` for"),
         ({"more": ", ready: {property: true}"}, "expected no `property` for"),
         ({"source": f"{SOURCE}, start: latest"}, "expected no `start` for `mode: recompute`"),
+        (
+            {"source": f"{SOURCE}, on_correction: ignore"},
+            "18:64: expected no `on_correction` for `mode: recompute`; remove it: a unit whose",
+        ),
         (
             {"transform": SQL.replace("}", ", columns: [{name: id, type: int}]}")},
             "expected no `columns` for `mode: recompute`",

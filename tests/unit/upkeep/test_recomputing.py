@@ -443,6 +443,8 @@ def test_unit_is_computed_again_when_an_operator_asks_for_it(
         (EIGHT, "ledger", "have the SQL run again: `--from inputs`"),
         (NINE, "inputs", "it is not complete yet"),
         ("dt=20261120/hr=10", "inputs", "the table that is read has no such unit"),
+        ("dt=20261120", "inputs", "expected a whole unit, `dt=.../hr=...`"),
+        (f"{EIGHT}/city=x", "inputs", "expected a whole unit, `dt=.../hr=...`"),
     ):
         started.clear()
         assert run_command(["backfill", str(disk.run.job.path), prefix, "--from", origin]) != 0

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sluiceway.cli.options import JobFile, OnlyRoute, Output, OutputFormat, this_operator
-from sluiceway.cli.views.answers import print_document, raise_code, read_each, route_answers
+from sluiceway.cli.views.answers import (
+    error_fields,
+    print_document,
+    raise_code,
+    read_each,
+    route_answers,
+)
 from sluiceway.cli.views.tables import printable
 from sluiceway.errors import SluicewayError, WrongUsageError
 
@@ -22,8 +28,8 @@ if TYPE_CHECKING:
     from sluiceway.operate.switch import RoutePlace, SwitchPlan
     from sluiceway.sources.contract import SourceClient
 
-    # The lines are of before the switch, which reads the ledger on.
-    Moved = tuple[SwitchPlan, bool, list[str]]
+    # The lines are of before the switch, which reads the ledger on. Last is what it would lack.
+    Moved = tuple[SwitchPlan, bool, list[str], list[SluicewayError]]
 
 app = typer.Typer()
 
@@ -94,7 +100,7 @@ def switch(  # noqa: PLR0913, PLR0917 - the command's options
     ] = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Print what a switch to another room would do, or do it.
+    """Print what a switch to another room would do and what it lacks, or do it.
 
     When the room that has the job answers, its driver ends in order and releases each route to the
     other room. When it is silent, an operator who knows that it is lost gives --now and the term.
@@ -111,37 +117,45 @@ def switch(  # noqa: PLR0913, PLR0917 - the command's options
 
     if sum(map(bool, (to, drain, give_up))) != 1:
         raise WrongUsageError("expected one of --to, --drain and --give-up")
-    if drain or give_up:
-        lost = _Lost(drain or give_up, bool(drain), reason.strip(), execute)
+    if room := drain or give_up:
+        lost = _Lost(room, bool(drain), reason.strip(), execute)
         _end_loss(chosen_routes(job_file, route), lost, output)
         return
     confirms = _confirmations(confirm or ())
     by_hand = (*_by_hand(accept_gap, "gap"), *_by_hand(accept_doubles, "twice"))
-    if execute and (now or confirms or by_hand):
-        _require(reason)
+    unsaid = _unsaid(reason) if now or confirms or by_hand else []
+    _raise_first(unsaid if execute else [])
     terms = parsed_terms(term or [], "--term")
 
     def move(config: "RouteConfig") -> "Moved":
-        plan = plan_of(config, to)
-        if plan.is_done:
-            return plan, True, []
+        if (plan := plan_of(config, to)).is_done:
+            return plan, True, [], []
         found = plan_lines(config.route, plan)
         named = terms.get(config.route, terms.get(""))
+        lacks = plan.refusals(now=now, term=named, force=force, confirms=confirms, by_hand=by_hand)
+        refused = [*lacks, *unsaid]
         if not execute:
-            return plan, False, found
-        plan.refuse(now=now, term=named, force=force, confirms=confirms, by_hand=by_hand)
+            return plan, False, found, refused
+        _raise_first(refused)
         who, why, mirror = this_operator(), reason.strip(), (confirms, by_hand)
         request_switch(plan, who, why, now=now, force=force, mirror=mirror)
-        return plan, await_switch(plan, rows=False), found
+        return plan, await_switch(plan, rows=False), found, []
 
     chosen = chosen_routes(job_file, route)
     found = read_each(chosen, move, output)
     if output.is_document:
         print_document({"to": to, "routes": route_answers(chosen, found, _as_json)}, output)
     else:
-        for config, one in zip(chosen, found, strict=True):
-            sys.stdout.write(_text(config.route, one, execute=execute))
-    raise_code(found, lambda one: 0 if one[1] or not execute else 1)
+        sys.stdout.writelines(_texts(chosen, found, execute=execute))
+    raise_code(found, lambda one: _code(one, execute=execute))
+
+
+def _code(found: "Moved", *, execute: bool) -> int:
+    """Exit code of a route: of a plan, that of what would be refused first."""
+    _, done, _, refused = found
+    if refused:
+        return refused[0].exit_code
+    return 0 if done or not execute else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +170,7 @@ class _Lost:
 
 def _end_loss(chosen: "tuple[RouteConfig, ...]", lost: _Lost, output: OutputFormat) -> None:
     if lost.execute and not lost.drains:
-        _require(lost.reason)
+        _raise_first(_unsaid(lost.reason))
     found = read_each(chosen, lambda config: _lost_route(config, lost), output)
     if output.is_document:
         answers = route_answers(chosen, found, _lost_json)
@@ -239,10 +253,15 @@ def _by_hand(given: "Iterable[str] | None", accepted: str) -> "tuple[HandPositio
     return tuple(found)
 
 
-def _require(reason: str) -> None:
-    if not reason.strip():
-        what = "--now, --confirm and --accept-... are kept in the log, with a reason"
-        raise WrongUsageError(what, hint="say why with --reason")
+def _unsaid(reason: str) -> list[SluicewayError]:
+    """What is missing where the log keeps a reason: nothing, or an error."""
+    what = "--now, --confirm and --accept-... are kept in the log, with a reason"
+    return [] if reason.strip() else [WrongUsageError(what, hint="say why with --reason")]
+
+
+def _raise_first(errors: list[SluicewayError]) -> None:
+    if errors:
+        raise errors[0]
 
 
 def _confirmations(given: "Iterable[str]") -> tuple[str, ...]:
@@ -335,18 +354,28 @@ def plan_lines(route: str, plan: "SwitchPlan") -> list[str]:
 
 
 def _as_json(found: "Moved") -> dict[str, Any]:
-    plan, done, _ = found
-    return {**plan_as_json(plan), "done": done}
+    plan, done, _, refused = found
+    return {**plan_as_json(plan), "done": done, "refused": [error_fields(e) for e in refused]}
+
+
+def _texts(
+    chosen: "tuple[RouteConfig, ...]", found: "list[Moved | SluicewayError]", *, execute: bool
+) -> list[str]:
+    each = zip(chosen, found, strict=True)
+    return [_text(config.route, one, execute=execute) for config, one in each]
 
 
 def _text(route: str, found: "Moved | SluicewayError", *, execute: bool) -> str:
     if isinstance(found, SluicewayError):
         return f"{route}: NOT SWITCHED [{found.code}] {printable(str(found))}\n"
-    plan, done, before = found
+    plan, done, before, refused = found
     if not before:
         return f"{route}: room {plan.to} has it already\n"
     lines = [*before]
-    if not execute:
+    if refused:
+        lines += [f"  missing: {printable(e.message)}; {printable(e.hint)}" for e in refused]
+        lines.append(f"  nothing was changed; --execute would be refused [{refused[0].code}]")
+    elif not execute:
         lines.append("  nothing was changed; repeat it with --execute to do it")
     elif done:
         lines.append(f"  done: room {plan.to} has it, term {plan.place.fold.term}")

@@ -10,6 +10,7 @@ from sluiceway.cli.views.answers import print_document
 from sluiceway.cli.views.file_forecast import file_forecast
 from sluiceway.cli.views.job_summary import (
     late_table_summary,
+    names_in_room,
     null_warnings,
     rooms_summary,
     subject_summary,
@@ -58,6 +59,7 @@ def _route_summary(route: "RouteSpec") -> dict[str, Any]:
     return {
         "route": route.route or None,
         "topics": list(route.source.names),
+        "topics_in_room": names_in_room(route),
         "pattern": route.source.pattern or None,
         "start": str(route.start_at),
         "start_given": route.source.start is not None,

@@ -14,6 +14,7 @@ from sluiceway.jobfile.blocks.event_time import (
 )
 from sluiceway.jobfile.blocks.http_receiver import url_host
 from sluiceway.jobfile.blocks.retention import duration_text
+from sluiceway.jobfile.blocks.topic_pattern import pattern_of
 from sluiceway.jobfile.blocks.values import revealed
 from sluiceway.types.file_formats import COMPRESSIONS, PARQUET
 
@@ -59,11 +60,15 @@ def _route_lines(route: "RouteSpec", commits: str) -> list[str]:
     name = hive.name if hive.is_template else hive.name.lower()
     created = "created if missing" if hive.create == "if_missing" else "has to exist"
     topics = f"all like `{route.source.pattern}`" if route.source.pattern else ""
+    topics = topics or ", ".join(route.source.names)
+    if there := names_in_room(route):
+        named = ", ".join(f"{ours} is {theirs}" for ours, theirs in there.items())
+        topics = f"{topics} (in room {route.room} {named})"
     why = f" ({route.start_reason})" if route.start_reason else ""
     forecast = file_forecast(route)
     rows = {
         "route": f"{route.route or 'one for each table'}, {commits}",
-        "topics": f"{topics or ', '.join(route.source.names)} from {route.start_at}{why}",
+        "topics": f"{topics} from {route.start_at}{why}",
         "table": f"{name}, {created}, {_files(route.table.hive)}{_pace(route)}",
         "columns": _columns(route),
         "partitions": _partitions(route),
@@ -76,6 +81,17 @@ def _route_lines(route: "RouteSpec", commits: str) -> list[str]:
     }
     lines = [_line(name, text) for name, text in rows.items() if text is not None]
     return [*lines, *(_line("warning", text) for text in null_warnings(route))]
+
+
+def names_in_room(route: "RouteSpec") -> dict[str, str]:
+    """Topics of the route that have another name in its room, and that name."""
+    own = None if route.rooms is None else route.rooms.named_rooms.get(route.room)
+    source, pattern = route.source, pattern_of(route.source.topics)
+    return {
+        ours: theirs
+        for ours, theirs in ({} if own is None else own.topics).items()
+        if ours in source.names or (pattern is not None and pattern.fullmatch(ours))
+    }
 
 
 def rooms_summary(spec: "JobSpec") -> dict[str, Any] | None:
@@ -102,8 +118,17 @@ def rooms_summary(spec: "JobSpec") -> dict[str, Any] | None:
         "queue": rooms.queue,
         "storage": rooms.storage,
         "references_read": read,
+        "warnings": _one_catalog(spec) if rooms.storage == "copied" else [],
         "not_checked": [{"what": what, "checked_by": by} for what, by in unchecked],
     }
+
+
+def _one_catalog(spec: "JobSpec") -> list[str]:
+    """Warnings for copies of tables in one catalog, where a table lies at one location."""
+    used = {route.table.target.connection for route in spec.routes}
+    shared = ", ".join(f"`{name}`" for name in sorted(used & spec.routes[0].shared_connections))
+    todo = "give each room a metastore or folder of its own in its `connections`"
+    return [f"rooms share the catalog {shared}, which has one copy: {todo}"] if shared else []
 
 
 def _room_lines(rooms: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -123,6 +148,8 @@ def _room_lines(rooms: dict[str, Any]) -> Iterator[tuple[str, str]]:
     unread = ", ".join(name for name in rooms["names"] if name not in rooms["references_read"])
     if unread:
         yield "not read", f"references of room {unread}: `sluiceway validate JOB --room all`"
+    for text in rooms["warnings"]:
+        yield "warning", text
     for each in rooms["not_checked"]:
         yield "not checked", f"{each['what']}: {each['checked_by']}"
 

@@ -36,6 +36,8 @@ _CLOCKS_AND_USERS = {
 _INPUT_LEFT = frozenset({"Inner", "Cross", "LeftOuter", "LeftSemi", "LeftAnti"})
 _INPUT_RIGHT = frozenset({"Inner", "Cross", "RightOuter"})
 _LISTS = frozenset({"Explode", "PosExplode", "Inline"})
+# Functions over many rows: their plan begins elsewhere, at SELECT or GROUP BY.
+_OVER_ROWS = frozenset({"WindowExpression", "AggregateExpression"})
 # Only their first part is computed in every row.
 _BRANCHES = frozenset({"If", "CaseWhen", "Coalesce", "NaNvl"})
 
@@ -236,7 +238,9 @@ class SqlPlans:
             index = self._preserved(plan)
             children[index], named = self._carry(children[index], carried)
             return plan.withNewChildren(self._seq(children)), named
-        raise RefusedSqlError(f"`{kind}` does not work row by row", start_of(plan))
+        inner = (node for each in _all(plan.expressions()) for node in _nodes(each))
+        part = next((each for each in inner if _kind(each) in _OVER_ROWS), plan)
+        raise RefusedSqlError(f"`{kind}` does not work row by row", start_of(part))
 
     def _generate(self, plan: Any, generator: Any, child: Any, *, outer: bool) -> Any:
         return self._catalyst.plans.logical.Generate(

@@ -391,11 +391,13 @@ class RouteSpec(JobBlocks):
         sql_places: Where its SQL is written; without a place where there is none.
         room: The room of this process; empty without `rooms`.
         file_digest: Digest of the file without `rooms` and secrets; empty without `rooms`.
+        shared_connections: Connections that are the same in two rooms or more.
     """
 
     route: str = ""
     room: str = ""
     file_digest: str = ""
+    shared_connections: frozenset[str] = frozenset()
     places: Places | None = None
     sql_places: SqlPlaces = SqlPlaces()
 

@@ -5,13 +5,18 @@ from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from sluiceway.jobfile.blocks.block import Block
 from sluiceway.jobfile.blocks.connections import ConnectionSpec
-from sluiceway.jobfile.blocks.values import Location, duration, parse_duration_ms, wrong
+from sluiceway.jobfile.blocks.values import Location, duration, parse_duration_ms, wrong, wrong_key
 
 _PAIR = 2
 _LEAST_WAIT_MS, _LONGEST_WAIT_MS = 10_000, 86_400_000
+_QUEUES = {
+    "stretched": "one cluster spans the rooms",
+    "linked": "copies have the offsets of their rows",
+}
 _HEADER = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
@@ -106,26 +111,53 @@ class RoomsSpec(Block):
     after_loss: Literal["hold", "announce"] = "hold"
 
     @model_validator(mode="after")
-    def _queue_has_a_mirror(self) -> Self:
-        mirror = self.mirror
-        if (mirror is not None) != (self.queue == "mirrored"):
-            raise wrong("`mirror` with `queue: mirrored`, and only there", "add or remove it")
-        if mirror is not None and mirror.origin is None and mirror.copies == "at_least_once":
-            raise wrong(
-                "a mirror that adds an origin header or copies exactly once",
-                "set `copies: exactly_once` if the mirror does; else no offset may be right",
-            )
-        renamed = any(each.topics for each in self.named_rooms.values())
-        if mirror is not None and mirror.origin and renamed and len(self.names) != _PAIR:
-            raise wrong("two rooms, where topics have other names", "give them the same names")
-        if self.mirrored_first and self.queue != "linked" and (not mirror or not mirror.origin):
-            raise wrong(
-                "`mirrored_first` with `queue: linked` or an origin header",
-                "remove it, or give the mirror the transform of `sluiceway mirror-jar`",
-            )
-        if self.queue == "stretched" and renamed:
-            raise wrong("`topics` of a room with `queue: mirrored` or `linked`", "remove it")
+    def _keys_go_together(self) -> Self:
+        error = self._wrong_mirror() or self._wrong_first() or self._wrong_names()
+        if error is not None:
+            raise error
         return self
+
+    def _wrong_mirror(self) -> PydanticCustomError | None:
+        mirror, queue = self.mirror, self.queue
+        if queue == "mirrored" and mirror is None:
+            todo = "add `mirror: {copies: exactly_once}` or `mirror: {origin: sw-origin}`"
+            return wrong_key(("queue",), "expected `mirror` with `queue: mirrored`, got none", todo)
+        if mirror is not None and queue != "mirrored":
+            if "queue" not in self.model_fields_set:
+                text, todo = "expected `queue: mirrored` with `mirror`, got no `queue`", "add it"
+                return wrong_key(("mirror",), text, f"{todo}, or remove `mirror`")
+            text = f"expected no `mirror` with `queue: {queue}`: {_QUEUES[queue]}"
+            return wrong_key(("mirror",), text, "remove it, or write `queue: mirrored`")
+        if mirror is not None and mirror.origin is None and mirror.copies == "at_least_once":
+            text = "expected `origin` or `copies: exactly_once`: else no offset may be right"
+            todo = "add what the mirror does: an origin header, or each row once"
+            return wrong_key(("mirror", "copies"), text, todo)
+        return None
+
+    def _wrong_first(self) -> PydanticCustomError | None:
+        if not self.mirrored_first or self.queue == "linked":
+            return None
+        if self.mirror is None:
+            text = f"expected no `mirrored_first` with `queue: {self.queue}`: {_QUEUES[self.queue]}"
+            return wrong_key(("mirrored_first",), text, "remove it")
+        if self.mirror.origin is None:
+            text = "expected `mirror.origin` with `mirrored_first`, got none"
+            todo = "add it and the transform of `sluiceway mirror-jar`, or remove this"
+            return wrong_key(("mirrored_first",), text, todo)
+        return None
+
+    def _wrong_names(self) -> PydanticCustomError | None:
+        room = next((name for name, each in self.named_rooms.items() if each.topics), None)
+        if room is None:
+            return None
+        if self.queue == "stretched":
+            text = "expected no `topics` of a room with `queue: stretched`"
+            todo = "remove it, or write `queue: mirrored` or `linked`"
+            return wrong_key((room, "topics"), f"{text}: {_QUEUES[self.queue]}", todo)
+        if self.mirror is not None and self.mirror.origin and len(self.names) != _PAIR:
+            text = f"expected two rooms, where topics have other names, got {len(self.names)}"
+            return wrong_key((room, "topics"), text, "give the topics the same names")
+        return None
 
     @property
     def named_rooms(self) -> Mapping[str, RoomSpec]:

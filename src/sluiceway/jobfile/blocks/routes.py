@@ -30,6 +30,7 @@ _OF_ROWS = ("event_time", "retention", "transform", "where")
 _OF_ROWS_IN: dict[str, tuple[str, ...]] = {
     "ready": ("allowed_lateness", "visible", "property", "on_all_idle", "counts"),
     "table": ("columns", "partition_by", "meta"),
+    "source": ("on_correction",),
 }
 # Keys about topics do not apply to a table that a route reads instead.
 _OF_TOPICS = ("connection", "topics", "start")

@@ -13,6 +13,7 @@ from sluiceway.plugins import PluginGroup, plugin_names
 from sluiceway.types.key_path import path_keys
 
 NOT_YET = "not_in_this_version"
+WRONG_KEY = "wrong_key"
 MAX_PATH_KEYS = 50
 
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -96,6 +97,17 @@ def wrong(expected: str, todo: str, *, kind: str = "expected") -> PydanticCustom
     """Make a validator's error: what was expected and what to do about it."""
     # Both are context: a template would read braces in them as fields.
     return PydanticCustomError(kind, "{expected}", {"expected": expected, "todo": todo})
+
+
+def wrong_key(path: tuple[str, ...], text: str, todo: str) -> PydanticCustomError:
+    """Make a block's error that stands at one of its keys.
+
+    Args:
+        path: The key, from the block.
+        text: What was expected and what came.
+        todo: What to do about it.
+    """
+    return PydanticCustomError(WRONG_KEY, "{text}", {"path": path, "text": text, "todo": todo})
 
 
 def not_yet(what: str, todo: str) -> PydanticCustomError:

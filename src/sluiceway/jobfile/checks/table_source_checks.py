@@ -24,6 +24,7 @@ _OF_ROWS: tuple[tuple[Path, str], ...] = (
     (("table", "key"), "remove it: a unit is replaced whole"),
     (("transform", "columns"), "remove it: the SQL reads the columns of the table"),
     (("source", "start"), "remove it: all units of the table are computed"),
+    (("source", "on_correction"), "remove it: a unit whose rows are replaced is computed again"),
 )
 _HIVE_PROPERTY: tuple[Path, str] = (
     ("ready", "property"),
@@ -105,7 +106,8 @@ def check_table_source(data: Mapping[str, Any], positions: Positions) -> Iterato
     if source.get("topics") != (named,):
         text = "expected either `topics` or `source.table`, got both"
         yield JobFileProblem(positions.key(_TABLE), text, "remove one of them")
-    if dict(mapping(data, "format")) != {"json": {}}:
+    # The one that goes without saying stands where the table does.
+    if positions.key(("format",)) != positions.key(_TABLE):
         text = "expected no `format` for a table that is read: its columns have types"
         yield JobFileProblem(positions.key(("format",)), text, "remove it")
     start = source.get("start", "earliest")
@@ -208,8 +210,17 @@ def check_chains(routes: Sequence[tuple[RouteSpec, Positions]]) -> Iterator[JobF
         routes: Of one file.
     """
     filled = {spec.table.target.name.lower(): spec for spec, _ in routes}
+    cycles: set[frozenset[str]] = set()
     for spec, positions in routes:
-        above = filled.get(spec.source.table or "")
+        if cycle := _cycle(spec, filled):
+            if cycles >= {frozenset(cycle)}:
+                continue
+            cycles.add(frozenset(cycle))
+            shown = " from ".join((*cycle, cycle[0]))
+            text = f"expected tables that are not filled from themselves, got a cycle: {shown}"
+            yield JobFileProblem(positions.value(_TABLE), text, "let one of them read topics")
+            continue
+        above = filled.get((spec.source.table or "").lower())
         is_lake = spec.source.table and spec.source_connection.iceberg is not None
         if spec.source.mode == "recompute":
             if above is not None and bool(is_lake) is (above.table.iceberg is not None):
@@ -232,6 +243,20 @@ def check_chains(routes: Sequence[tuple[RouteSpec, Positions]]) -> Iterator[JobF
             )
             todo = "partition both tables alike: hours of this one follow hours of that one"
             yield JobFileProblem(positions.value(("table", "partition_by")), text, todo)
+
+
+def _cycle(spec: RouteSpec, filled: Mapping[str, RouteSpec]) -> list[str]:
+    """The tables between a route and itself, each filled from the next; empty for most routes."""
+    found: list[str] = []
+    above: RouteSpec | None = spec
+    while above is not None and (name := above.table.target.name.lower()) not in found:
+        found.append(name)
+        is_lake = above.source.table and above.source_connection.iceberg is not None
+        above = filled.get((above.source.table or "").lower())
+        if above is not None and bool(is_lake) is not (above.table.iceberg is not None):
+            return []
+    # A route that reads its own table is reported as that.
+    return found if above is spec and len(found) > 1 else []
 
 
 def _check_units(

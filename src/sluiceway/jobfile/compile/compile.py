@@ -539,7 +539,7 @@ def _table_options(
     spec: RouteSpec, columns: tuple[RowColumn, ...] | None, *, text_keys: bool
 ) -> TableOptions:
     target, hive = spec.table.target, spec.table.hive
-    options = TableOptions(
+    return TableOptions(
         metastore=spec.table_connection.catalog,
         metastore_options=with_login(spec, spec.table_connection.catalog_options),
         database=target.database,
@@ -559,8 +559,8 @@ def _table_options(
         stores=route_stores(spec),
         lake=lake_options(spec),
         columns_of_sql=spec.table.columns_of_sql,
-    )
-    return options.named(target.name)
+        copied=spec.rooms is not None and spec.rooms.storage == "copied",
+    ).named(target.name)
 
 
 def _file_format(spec: RouteSpec) -> FileFormat | None:

@@ -243,10 +243,16 @@ def check_definition(table: MetastoreTable, options: TableOptions) -> None:
             hint="change table.partition_by in the job file, or name another table",
         )
     if options.location and not same_location(options.location, table.layout.location):
+        hint = "leave the location out to take the table's"
+        if options.copied:
+            hint = (
+                "each room needs a metastore of its own: name it in the room's `connections`; of a "
+                "folder, copy no `_catalog` of the other room"
+            )
         raise TableMismatchError(
             f"its location is {table.layout.location}, the job file says {options.location}",
             where=str(table),
-            hint="leave the location out to take the table's",
+            hint=hint,
         )
 
 
