@@ -4,6 +4,8 @@ The table that is read gets rows and SWAPs, which replace the rows of a partitio
 Its follower plans an epoch from its committed end, and commits it or, after a crash, plans again.
 Rows that a SWAP below the epoch's end has replaced are a gap. Their partition is due then: a
 rebuild reads it as of the follower's own committed end, and replaces what the follower had.
+An epoch may put a row aside, as a late or a dirty one, which a replay brings in later: no rebuild
+begins meanwhile, as it reads that row too.
 """
 
 from dataclasses import dataclass
@@ -50,6 +52,8 @@ class State(NamedTuple):
         end: First of its slots that no committed epoch has read.
         rows: Rows of the follower, by partition.
         due: Slot of the newest correction of a partition that was met; -1 when none is due.
+        aside: Rows that wait for a replay, by partition.
+        asides: How many more rows may be put aside.
     """
 
     log: tuple[Record, ...]
@@ -59,6 +63,8 @@ class State(NamedTuple):
     epoch: Epoch | None
     rebuild: Rebuild | None
     crashes: int
+    aside: tuple[tuple[Row, ...], ...]
+    asides: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +75,14 @@ class ChainBounds:
         data: Rows of the table that is read.
         swaps: Its corrections.
         partitions: Partitions of both tables.
+        asides: Rows that are put aside.
     """
 
     data: int = 3
     swaps: int = 2
     partitions: int = 2
     crashes: int = 1
+    asides: int = 1
 
 
 class ChainModel:
@@ -86,8 +94,9 @@ class ChainModel:
 
     def initial(self) -> State:
         """Nothing was written yet."""
-        many = self._bounds.partitions
-        return State((), 0, ((),) * many, (-1,) * many, None, None, self._bounds.crashes)
+        many, crashes = self._bounds.partitions, self._bounds.crashes
+        none = ((),) * many
+        return State((), 0, none, (-1,) * many, None, None, crashes, none, self._bounds.asides)
 
     def canonical(self, state: State) -> State:
         """Nothing differs in names only."""
@@ -98,6 +107,10 @@ class ChainModel:
         yield from self._written(state)
         yield from self._epochs(state)
         yield from self._rebuilds(state)
+        for part, rows in enumerate(state.aside):
+            if rows:
+                back = _with(state, part, *rows)
+                yield f"replay {part}", back._replace(aside=_changed(state.aside, part, ()))
         if state.crashes and (state.epoch or state.rebuild):
             yield "crash", state._replace(epoch=None, rebuild=None, crashes=state.crashes - 1)
 
@@ -116,18 +129,18 @@ class ChainModel:
             if state.end < len(state.log):
                 yield "plan", state._replace(epoch=self._planned(state))
             return
-        rows, due = list(state.rows), list(state.due)
-        for part, row in epoch.rows:
-            rows[part] = tuple(sorted((*rows[part], row)))
+        due = list(state.due)
         if self._mutation is not Mutation.CHAIN_GAP_FORGOTTEN:
             for slot in range(epoch.start, epoch.end):
                 kind, part, _ = state.log[slot]
                 if kind == "swap":
                     due[part] = slot
-        yield (
-            "commit",
-            state._replace(end=epoch.end, rows=tuple(rows), due=tuple(due), epoch=None),
-        )
+        after = state._replace(end=epoch.end, due=tuple(due), epoch=None)
+        yield "commit", _committed(after, epoch)
+        for part, row in epoch.rows if state.asides else ():
+            aside = _changed(state.aside, part, (*state.aside[part], row))
+            kept = after._replace(aside=aside, asides=state.asides - 1)
+            yield f"commit, aside {row[0]}", _committed(kept, epoch, row)
 
     def _planned(self, state: State) -> Epoch:
         end, found = len(state.log), list[tuple[int, Row]]()
@@ -146,7 +159,8 @@ class ChainModel:
         work = state.rebuild
         if work is None:
             for part, slot in enumerate(state.due):
-                if slot >= 0:
+                unsaid = self._mutation is Mutation.CHAIN_ASIDE_REBUILT
+                if slot >= 0 and (unsaid or not state.aside[part]):
                     tail = self._mutation is Mutation.CHAIN_REBUILD_OF_TAIL
                     as_of = len(state.log) if tail else state.end
                     read = _content(state.log, part, as_of)
@@ -178,14 +192,34 @@ class ChainModel:
         return None if self.is_goal(state) else "STUCK"
 
     def is_goal(self, state: State) -> bool:
-        """All is read, and no partition is due."""
+        """All is read, no partition is due, and no row is aside."""
         idle = state.epoch is None and state.rebuild is None
-        return idle and state.end == len(state.log) and max(state.due) < 0
+        return idle and state.end == len(state.log) and max(state.due) < 0 and not any(state.aside)
 
     def must_reach_goal(self, state: State) -> bool:
         """Always."""
         del state
         return True
+
+
+def _changed(
+    parts: tuple[tuple[Row, ...], ...], part: int, rows: tuple[Row, ...]
+) -> tuple[tuple[Row, ...], ...]:
+    return (*parts[:part], rows, *parts[part + 1 :])
+
+
+def _with(state: State, part: int, *rows: Row) -> State:
+    """The follower's partition has these rows too."""
+    now = tuple(sorted((*state.rows[part], *rows)))
+    return state._replace(rows=_changed(state.rows, part, now))
+
+
+def _committed(state: State, epoch: Epoch, aside: Row | None = None) -> State:
+    """The rows of an epoch are in their partitions, but for one that was put aside."""
+    for part, row in epoch.rows:
+        if row != aside:
+            state = _with(state, part, row)
+    return state
 
 
 def _put(state: State, record: Record) -> State:

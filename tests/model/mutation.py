@@ -96,6 +96,7 @@ class Mutation(StrEnum):
     CHAIN_GAP_FORGOTTEN = "rows that a correction has replaced are a gap, and nothing is due"
     CHAIN_REBUILD_OF_TAIL = "a rebuild reads to the tail, beyond what the follower has committed"
     CHAIN_NOT_CARRIED = "a rebuild replaces what came while it ran"
+    CHAIN_ASIDE_REBUILT = "a rebuild reads rows that wait for their replay"
     CHAIN_ALWAYS_DONE = "a rebuild settles corrections that came after what it has read"
 
     # Rooms: where a driver continues in a mirrored topic.
