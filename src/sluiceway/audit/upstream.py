@@ -21,7 +21,7 @@ from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import SwapRecord
 from sluiceway.ledger.reader_leases import lease_name, read_reader_lease
-from sluiceway.sources.contract import TABLE_TOPIC
+from sluiceway.sources.contract import TABLE_TOPIC, Correction
 from sluiceway.storage.locations import normalise_location
 from sluiceway.storage.registry import open_storage
 
@@ -127,7 +127,11 @@ def _corrections(config: RouteConfig, above: _Above) -> tuple[str, ...]:
         own = read_ledger(find_ledger(config))
     except TableNotFoundError:
         return ()
-    read = ReadSoFar.of(own.fold)
+    read, ledger = ReadSoFar.of(own.fold), above.owner.ledger
+    swaps = (Correction(ledger, prefix, at, at) for prefix, at in above.fold.swaps.items())
+    if all(is_brought(read.swaps, own.log, each) for each in swaps):
+        return ()
+    # It reads the whole log above, to know which of them come after the route's start.
     with closing(open_source(config)) as source:
         found = source.corrections(read.starts, read.ends)
     return tuple(each.prefix for each in found if not is_brought(read.swaps, own.log, each))
