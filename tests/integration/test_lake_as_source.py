@@ -69,14 +69,19 @@ def test_table_that_removes_rows_or_is_dropped_or_made_again_stops_the_route(
     assert chain.read() == exactly(10)
 
 
-def test_removed_rows_are_passed_over_where_the_job_file_says_so(
-    chain: LakeChain, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A route that has halted goes on with another rule, and a driver may die at any step."""
+def remove_unread(chain: LakeChain) -> None:
+    """Ten rows are read; four more and a snapshot that removes one are not."""
     chain.append(range(10))
     chain.job.catch_up()
     chain.append(range(10, 14))
     chain.table().delete(EqualTo("id", 3))
+
+
+def test_removed_rows_are_passed_over_where_the_job_file_says_so(
+    chain: LakeChain, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A route that has halted goes on with another rule, and a driver may die at any step."""
+    remove_unread(chain)
     with pytest.raises(OffsetsLostError, match="number 3 has removed or replaced rows"):
         chain.job.catch_up()
     text = chain.job.path.read_text()
@@ -229,10 +234,7 @@ def test_roll_back_below_what_was_read_is_shown_with_the_snapshot_to_bring_back(
 def test_status_counts_no_rows_after_a_removal_that_stops_the_route(
     chain: LakeChain, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    chain.append(range(10))
-    chain.job.catch_up()
-    chain.append(range(10, 14))
-    chain.table().delete(EqualTo("id", 3))
+    remove_unread(chain)
     removing = chain.table().metadata.current_snapshot_id
     code, shown = _status(chain, capsys)
     assert (code, _without_lag(shown)) == (1, True)

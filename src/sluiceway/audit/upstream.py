@@ -121,7 +121,7 @@ def _corrections(config: RouteConfig, above: _Above) -> tuple[str, ...]:
         return ()
     # Seldom, and heavy to load.
     from sluiceway.route.clients import open_source  # noqa: PLC0415
-    from sluiceway.upkeep.rereading import ReadSoFar, is_brought  # noqa: PLC0415
+    from sluiceway.upkeep.rereading import ReadSoFar, due_corrections, is_brought  # noqa: PLC0415
 
     try:
         own = read_ledger(find_ledger(config))
@@ -133,8 +133,7 @@ def _corrections(config: RouteConfig, above: _Above) -> tuple[str, ...]:
         return ()
     # It reads the whole log above, to know which of them come after the route's start.
     with closing(open_source(config)) as source:
-        found = source.corrections(read.starts, read.ends)
-    return tuple(each.prefix for each in found if not is_brought(read.swaps, own.log, each))
+        return tuple(each.prefix for each in due_corrections(source, read, own.log))
 
 
 def _observed_snapshots(config: RouteConfig) -> ObservedUpstream:

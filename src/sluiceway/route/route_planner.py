@@ -356,9 +356,9 @@ class RoutePlanner:
         if over:
             held.followers.hasten()
         background = held.background
-        busy = background.lanes.pressing or held.announcing or not over
-        busy = busy or background.is_computing(fold.next_seq)
-        self.caught_up = not busy and held.read_published()
+        idle = over and not (background.lanes.pressing or held.announcing)
+        idle = idle and not background.is_computing(fold.next_seq)
+        self.caught_up = idle and held.read_published()
         if not splits:
             return None
         epoch = self._context.next_epoch()

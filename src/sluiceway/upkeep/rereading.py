@@ -151,15 +151,26 @@ class Rereading:
             StorageUnavailableError: The store failed.
         """
         self._refuse_made_rows(prefix)
-        records = (record for record, _ in log.records())
-        found = history_of(records, log.layout, self._ledger, prefix, before)
-        _refuse_aside(found, prefix)
+        found = self._with_none_aside(log, prefix, before)
         if found.earlier_slot >= 0 and not found.earlier:
             raise RequestRefusedError(
                 "a part of it has rows from before the offsets at which the route began, by slot "
                 f"{found.earlier_slot}",
                 where=prefix,
                 hint="name its partitions, each on its own",
+            )
+        return found
+
+    def _with_none_aside(self, log: LedgerLog, prefix: str, before: int) -> PrefixHistory:
+        records = (record for record, _ in log.records())
+        found = history_of(records, log.layout, self._ledger, prefix, before)
+        if found.aside:
+            slot, rows = next(iter(sorted(found.aside.items())))
+            raise RequestRefusedError(
+                f"{rows} late rows of slot {slot} are in their own place, and look like "
+                "the others when they are read again",
+                where=prefix,
+                hint="bring them in first: `sluiceway late replay JOB`",
             )
         return found
 
@@ -322,8 +333,7 @@ class Rereading:
             LedgerCorruptError: A record cannot be read.
             StorageUnavailableError: The store failed.
         """
-        found = self._source.corrections(read.starts, read.ends)
-        return [each for each in found if not is_brought(read.swaps, log, each)]
+        return due_corrections(self._source, read, log)
 
     def refuse_twice(self, log: LedgerLog, read: ReadSoFar, prefix: str, before: int) -> None:
         """Refuse to rebuild a prefix while rows of it may be somewhere else too.
@@ -340,8 +350,7 @@ class Rereading:
             StorageUnavailableError: The store failed.
         """
         _refuse_dirty(read.dirty_rows, prefix)
-        records = (record for record, _ in log.records())
-        _refuse_aside(history_of(records, log.layout, self._ledger, prefix, before), prefix)
+        self._with_none_aside(log, prefix, before)
 
     def as_of_ends(self, correction: Correction, ends: Mapping[SourceKey, int]) -> Correction:
         """The same correction, up to these committed ends."""
@@ -499,17 +508,6 @@ def as_written(plan: RoutePlan) -> RoutePlan:
     )
 
 
-def _refuse_aside(found: PrefixHistory, prefix: str) -> None:
-    if found.aside:
-        slot, rows = next(iter(sorted(found.aside.items())))
-        raise RequestRefusedError(
-            f"{rows} late rows of slot {slot} are in their own place, and look like "
-            "the others when they are read again",
-            where=prefix,
-            hint="bring them in first: `sluiceway late replay JOB`",
-        )
-
-
 def _refuse_dirty(rows: int, prefix: str, more: str = "") -> None:
     if rows:
         raise RequestRefusedError(
@@ -519,6 +517,12 @@ def _refuse_dirty(rows: int, prefix: str, more: str = "") -> None:
             hint="first bring them in, `sluiceway dirty replay JOB`, or give them up, "
             f"`sluiceway dirty purge JOB`{more}",
         )
+
+
+def due_corrections(source: SourceClient, read: ReadSoFar, log: LedgerLog) -> list[Correction]:
+    """As `Rereading.due`, of any source."""
+    found = source.corrections(read.starts, read.ends)
+    return [each for each in found if not is_brought(read.swaps, log, each)]
 
 
 def is_brought(swaps: Mapping[str, int], log: LedgerLog, correction: Correction) -> bool:

@@ -106,7 +106,7 @@ def check_table_source(data: Mapping[str, Any], positions: Positions) -> Iterato
     if source.get("topics") != (named,):
         text = "expected either `topics` or `source.table`, got both"
         yield JobFileProblem(positions.key(_TABLE), text, "remove one of them")
-    # The one that goes without saying stands where the table does.
+    # A route that writes no `format` gets one at the place of its table.
     if positions.key(("format",)) != positions.key(_TABLE):
         text = "expected no `format` for a table that is read: its columns have types"
         yield JobFileProblem(positions.key(("format",)), text, "remove it")
