@@ -358,7 +358,7 @@ class JobLoop:
     def _halt(self, route_slot: RouteSlot, error: SluicewayError) -> None:
         """Halt the route, or leave it halted when a new start of it has failed."""
         next_try_s = route_slot.halt(error)
-        route_slot.work = self._pool.submit(route_slot.session.leave)
+        route_slot.work = self._pool.submit(partial(route_slot.session.leave_halted, error))
         config, reason = route_slot.session.config, route_slot.error or error
         report = halt_report(reason, config.route)
         # An outage during a new start does not replace the reason of the halt.

@@ -6,6 +6,7 @@ from uuid import uuid4
 from sluiceway.errors import (
     FencedError,
     SluicewayError,
+    StateConflictError,
     StorageRefusedError,
     StorageUnavailableError,
     UnhealthyEnvironmentError,
@@ -183,9 +184,23 @@ class RouteSession:
             Fatal: The table is gone.
         """
         reach("run.settle")
-        held = self.state
-        left = held.followers.finish(_SETTLE_S)
-        held.followers.refuse_if_failed()
+        self._settle()
+        self.state.followers.refuse_if_failed()
+
+    def leave_halted(self, reason: SluicewayError) -> None:
+        """Give the catalog a last while to follow, and leave. Called when the route has halted.
+
+        Readers see what is committed, however long the halt lasts.
+
+        Args:
+            reason: Why it has halted; after a conflict the table may be another driver's.
+        """
+        if self.started and not isinstance(reason, StateConflictError):
+            self._settle()
+        self.leave()
+
+    def _settle(self) -> None:
+        left = self.state.followers.finish(_SETTLE_S)
         if left:
             names = ", ".join(left)
             hint = "the next start goes on"
@@ -194,8 +209,7 @@ class RouteSession:
     def leave(self, to: str = "") -> None:
         """Give back all that is held, and remember how the ledger was left. Safe to repeat.
 
-        Called when the route has halted, and at the end. What is not in the catalog yet is left to
-        the next START.
+        Called at the end. What is not in the catalog yet is left to the next START.
 
         Args:
             to: Room that the lease is released to; empty for any.

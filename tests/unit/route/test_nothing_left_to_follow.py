@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sluiceway.errors import FencedError, SluicewayError, TableMismatchError
 from tools.session_on_disk import SessionOnDisk, session_on_disk
 
 
@@ -44,3 +45,32 @@ def test_end_of_a_route_without_rows_waits_for_nobody(
     _all_follow(route)
     route.session.finish_effects()
     assert "followers_left" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("reason", "waited"),
+    [(TableMismatchError("other topics"), True), (FencedError("another driver"), False)],
+    ids=["halted", "another_drivers"],
+)
+def test_route_that_halts_lets_the_catalog_follow_first_where_the_table_is_its_own(
+    route: SessionOnDisk,
+    reason: SluicewayError,
+    waited: bool,  # noqa: FBT001
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    followers, done = route.session.state.followers, list[str]()
+    finish, close = followers.finish, followers.close
+
+    def finishes(timeout_s: float) -> tuple[str, ...]:
+        done.append("follows")
+        return finish(timeout_s)
+
+    def closes() -> None:
+        done.append("ends")
+        close()
+
+    monkeypatch.setattr(followers, "finish", finishes)
+    monkeypatch.setattr(followers, "close", closes)
+    route.session.leave_halted(reason)
+    assert done == (["follows", "ends"] if waited else ["ends"])
+    assert not route.session.started
