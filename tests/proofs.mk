@@ -167,8 +167,8 @@ spark-source: $(STAMP) #: A stream of the Spark data source under compaction and
 bootstrap: $(STAMP) #: Routes that read a table and then its topics, killed around the hand-over: POINTS=50
 	@cd tests && ../$(BIN)/python -m tools.bootstrap_proof --points $(or $(POINTS),50)
 
-sim-chains: $(STAMP) #: A route that reads a table and hands over to its topic, from seeds: SEEDS=500, or SEED=12 [MUTANT=name]; UNITS=1: that computes units; LAKES=1: that reads an Iceberg table
-	@cd tests && nice -n 10 ../$(BIN)/python -m chain_sim $(if $(UNITS),--units) $(if $(LAKES),--lakes) \
+sim-chains: $(STAMP) #: A route that reads a table and hands over to its topic, from seeds: SEEDS=500, or SEED=12 [MUTANT=name]; UNITS=1: that computes units; LAKES=1: that reads an Iceberg table; CORRECTIONS=1: two that follow corrections
+	@cd tests && nice -n 10 ../$(BIN)/python -m chain_sim $(if $(UNITS),--units) $(if $(LAKES),--lakes) $(if $(CORRECTIONS),--corrections) \
 	  $(if $(SEED),--seed $(SEED) $(if $(MUTANT),--mutant $(MUTANT)),--seeds $(or $(SEEDS),500))
 
 sim-shared: $(STAMP) #: Routes of one topic that share its reading, and tables by value, from seeds: SEEDS=500, or SEED=12 [MUTANT=name]; ROOMS=lost or back: two rooms and a mirror

@@ -4,6 +4,7 @@ python -m chain_sim --seeds 500                 seeds, then all mutants
 python -m chain_sim --seed 12 [--mutant NAME]   one seed, with all that happens in it
 python -m chain_sim ... --units                 of a route that computes units of a table
 python -m chain_sim ... --lakes                 of a route that reads an Iceberg table of others
+python -m chain_sim ... --corrections           of two that follow each other, and are corrected
 """
 
 import argparse
@@ -11,12 +12,22 @@ import json
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
+from chain_sim.corrections import CorrectedWorld
 from chain_sim.lakes import LakeWorld
-from chain_sim.mutants import LAKE_MUTANTS, MUTANTS, UNIT_MUTANTS, patched
+from chain_sim.mutants import (
+    ALL_MUTANTS,
+    CORRECTION_MUTANTS,
+    LAKE_MUTANTS,
+    MUTANTS,
+    UNIT_MUTANTS,
+    patched,
+)
 from chain_sim.units import UnitWorld
 from chain_sim.world import World, simulate
+from tools.mutant_fit import Patch
 
 
 def main() -> int:
@@ -25,11 +36,10 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int)
-    parser.add_argument(
-        "--mutant", default="", choices=["", *MUTANTS, *UNIT_MUTANTS, *LAKE_MUTANTS]
-    )
+    parser.add_argument("--mutant", default="", choices=["", *ALL_MUTANTS])
     parser.add_argument("--units", action="store_true", help="compute units of the table")
     parser.add_argument("--lakes", action="store_true", help="read an Iceberg table of others")
+    parser.add_argument("--corrections", action="store_true", help="follow two tables in a row")
     parser.add_argument("--mutant-seeds", type=int, default=100, help="tries to catch a mutant")
     given = parser.parse_args()
     shared = Path("/dev/shm")  # noqa: S108 - nothing in it has to outlive the seed
@@ -40,15 +50,17 @@ def main() -> int:
         return _campaign(given, Path(folder))
 
 
-def _kind(given: argparse.Namespace) -> type[World]:
+def _kind(given: argparse.Namespace) -> tuple[type[World], dict[str, Sequence[Patch]]]:
     if given.lakes:
-        return LakeWorld
-    return UnitWorld if given.units else World
+        return LakeWorld, LAKE_MUTANTS
+    if given.corrections:
+        return CorrectedWorld, CORRECTION_MUTANTS
+    return (UnitWorld, UNIT_MUTANTS) if given.units else (World, MUTANTS)
 
 
 def _replay(given: argparse.Namespace, folder: Path) -> int:
     with patched(given.mutant):
-        violation, world = simulate(given.seed, folder, _kind(given))
+        violation, world = simulate(given.seed, folder, _kind(given)[0])
     print("\n".join(world.trace))
     print(f"seed {given.seed}: {violation or 'nothing is broken'}")
     return int(bool(violation))
@@ -57,14 +69,14 @@ def _replay(given: argparse.Namespace, folder: Path) -> int:
 def _campaign(given: argparse.Namespace, folder: Path) -> int:
     seen: Counter[str] = Counter()
     broken = 0
+    kind, mutants = _kind(given)
     for seed in range(given.first, given.first + given.seeds):
-        violation, world = simulate(seed, folder, _kind(given))
+        violation, world = simulate(seed, folder, kind)
         seen += world.seen
         if violation:
             broken += 1
             print(f"seed {seed}: {violation}")
     killed = 0
-    mutants = LAKE_MUTANTS if given.lakes else UNIT_MUTANTS if given.units else MUTANTS
     for name in mutants:
         caught = _catch(name, given, folder)
         killed += caught is not None
@@ -84,7 +96,7 @@ def _catch(name: str, given: argparse.Namespace, folder: Path) -> int | None:
     """The first seed that breaks a promise with the mutant."""
     for seed in range(given.mutant_seeds):
         with patched(name):
-            violation, _ = simulate(seed, folder, _kind(given))
+            violation, _ = simulate(seed, folder, _kind(given)[0])
         if violation:
             return seed
     return None

@@ -1,7 +1,7 @@
 """Wrong variants of reading a table: some seed has to catch each."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -16,11 +16,16 @@ from sluiceway.ledger.records import Record
 from sluiceway.ledger.row_places import FileSpan, RowBook
 from sluiceway.schedule import source_view
 from sluiceway.schedule.source_view import SourceView
-from sluiceway.sources.contract import HandOver, Removal, Split
+from sluiceway.sources.contract import Correction, HandOver, Removal, SourcePartition, Split
+from sluiceway.types.log_key import SourceKey
 from sluiceway.types.strict_json import BigInt
+from sluiceway.upkeep import rereading
 from sluiceway.upkeep.recomputing import Recomputer
+from sluiceway.upkeep.rereading import ReadSoFar, Rereading
 from tools.mutant_fit import Patch, held
 
+_REFUSE_TWICE, _AS_OF_ENDS = Rereading.refuse_twice, Rereading.as_of_ends
+_CORRECTIONS = UpstreamLedger.corrections
 _REPLACE, _HAND_OVER = RowBook._replace, UpstreamLedger.hand_over
 _SPANS = RowBook._spans
 _AFTER, _REMOVAL, _PASSED_OVER = LakeLog.after, lake_log._removal, source_view.passed_over
@@ -185,7 +190,55 @@ LAKE_MUTANTS: dict[str, Sequence[Patch]] = {
 }
 """Of reading an Iceberg table of others; `chain_sim.lakes` catches them."""
 
-_ALL = {**MUTANTS, **UNIT_MUTANTS, **LAKE_MUTANTS}
+
+def rebuilt_with_rows_aside(
+    self: Rereading, log: LedgerLog, read: ReadSoFar, prefix: str, before: int
+) -> None:
+    """A prefix is rebuilt while rows of it are aside."""
+
+
+def not_asked_again(
+    self: Rereading, log: LedgerLog, read: ReadSoFar, prefix: str, before: int
+) -> None:
+    """Whether rows are aside is asked before the work alone."""
+    if before == read.slots:
+        _REFUSE_TWICE(self, log, read, prefix, before)
+
+
+def as_of_now(self: Rereading, correction: Correction, ends: Mapping[SourceKey, int]) -> Correction:
+    """A rebuild reads all that the table above has."""
+    (one,) = (SourcePartition(*key) for key in ends)
+    bounds = self._source.bounds([one])
+    return _AS_OF_ENDS(self, correction, {(one.topic, one.partition): bounds[one].end_offset})
+
+
+def any_swap(swaps: Mapping[str, int], log: LedgerLog, correction: Correction) -> bool:
+    """Any SWAP of a prefix counts as one with its correction."""
+    return correction.prefix in swaps
+
+
+def last_slot_left_out(self: UpstreamLedger, start: int, place: int) -> tuple[Correction, ...]:
+    """A SWAP in the last slot that is read is none of it."""
+    found = _CORRECTIONS(self, start, place)
+    return tuple(each for each in found if each.slot < each.as_of)
+
+
+def partly_read_forgotten(self: UpstreamLedger, place: int) -> tuple[str, ...]:
+    """A slot that is read in part counts as not read at all."""
+    return ()
+
+
+CORRECTION_MUTANTS: dict[str, Sequence[Patch]] = {
+    "rebuilt-with-rows-aside": [(Rereading, "refuse_twice", rebuilt_with_rows_aside)],
+    "not-asked-again": [(Rereading, "refuse_twice", not_asked_again)],
+    "as-of-now": [(Rereading, "as_of_ends", as_of_now)],
+    "any-swap": [(rereading, "is_brought", any_swap)],
+    "last-slot-left-out": [(UpstreamLedger, "corrections", last_slot_left_out)],
+    "partly-read-forgotten": [(UpstreamLedger, "partly_read", partly_read_forgotten)],
+}
+"""Of following corrections; `chain_sim.corrections` catches them."""
+
+ALL_MUTANTS = {**MUTANTS, **UNIT_MUTANTS, **LAKE_MUTANTS, **CORRECTION_MUTANTS}
 
 
 @contextmanager
@@ -195,5 +248,5 @@ def patched(name: str) -> Iterator[None]:
     Raises:
         MisfitError: It does not apply to the product as it is.
     """
-    with held(name, _ALL[name] if name else ()):
+    with held(name, ALL_MUTANTS[name] if name else ()):
         yield

@@ -11,13 +11,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Protocol, cast
 from unittest.mock import patch
 from uuid import uuid4
 
 import pyarrow.parquet as pq
 
-from chain_sim.world import STEPS, ViolationError, World, _no_wait
+from chain_sim.world import STEPS, ViolationError, World, no_wait
 from sluiceway.chains import lake_units
 from sluiceway.chains.lake_units import LakeUnits, _HeldFile
 from sluiceway.chains.lake_upstream import LakeUpstream
@@ -51,10 +51,17 @@ class DiedError(FencedError):
     """A driver dies here: nothing that it would do comes any more."""
 
 
-class _Queue(RecordQueue):
+class Mortal(Protocol):
+    """Whose drivers may die at any record."""
+
+    def may_die(self) -> None:
+        """Called before and after one lands; raises `DiedError` where the driver dies."""
+
+
+class QueueAtOnce(RecordQueue):
     """Puts what is asked for at once, as the driver's thread does in its next turn."""
 
-    def __init__(self, world: "UnitWorld", writer: LedgerWriter) -> None:
+    def __init__(self, world: Mortal, writer: LedgerWriter) -> None:
         super().__init__(writer.log, writer.fold.closed)
         self._world = world
         self._writer = writer
@@ -217,16 +224,6 @@ class UnitWorld(World):
         rows = {hour: tuple(found) for hour, found in self._rows_of.items()}
         self._history.append((self.table.table.writer.fold.next_seq - 1, rows))
 
-    def _swap(self) -> None:
-        self._finish()
-        hours = sorted(hour for hour in self._filled if len(self._rows_of[hour]) > 1)
-        if not hours:
-            return
-        hour = self.rng.choice(hours)
-        kept = self._rows_of[hour][: self.rng.randint(1, len(self._rows_of[hour]) - 1)]
-        self._rows_of[hour] = kept
-        self._note(f"swap {hour} in slot {self.table.swap(hour, kept)}")
-
     def _let_go(self) -> None:
         filled = set(self._filled)
         self._expire()
@@ -257,7 +254,7 @@ class UnitWorld(World):
     def _begin(self) -> None:
         self._terms += 1
         log = LedgerLog(LocalStorage(), self._log.layout)
-        writer = LedgerWriter(log, log.fold(), _no_wait)
+        writer = LedgerWriter(log, log.fold(), no_wait)
         writer.fence(fence(driver=f"d{self._terms}", ledger="d" * 32, job="units"), lambda: None)
         if not writer.fold.sources:
             writer.commit(sources(0))
@@ -267,7 +264,7 @@ class UnitWorld(World):
         rule, none = UnitRule(("dt", "hr"), self._when, 0, self._query), cast("Any", None)
         work = UnitWork(rule, none, self._options, "hourly", self, lambda: none, 0.0)
         quiet: Any = SimpleNamespace(info=lambda *_, **__: None, warning=lambda *_, **__: None)
-        driver = Recomputer(_Queue(self, writer), work, quiet)
+        driver = Recomputer(QueueAtOnce(self, writer), work, quiet)
         driver._threads = _AtOnce()  # type: ignore[assignment]
         self._drivers = [*self._drivers, (self._terms, driver)][-2:]
         self._note(f"start driver {self._terms}")

@@ -9,7 +9,7 @@ what a follower has committed can be judged row by row.
 import random
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,11 +24,13 @@ from sluiceway.chains.reader import TableReader
 from sluiceway.chains.unit_tables import LedgerUnits
 from sluiceway.errors import FencedError, OffsetsLostError
 from sluiceway.ledger import reader_leases
+from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.folding.fold_state import Subscription
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.placing import placed
 from sluiceway.ledger.reader_leases import lease_name, read_reader_lease
+from sluiceway.ledger.records import SourcesRecord
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.route.route_planner import hand_over_record
 from sluiceway.schedule.planner import PlannedSplit, new_partitions, plan_sources, plan_splits
@@ -36,12 +38,13 @@ from sluiceway.schedule.start_offsets import ResolvedStart
 from sluiceway.sources.contract import (
     DiscoveredPartition,
     LogBounds,
+    SourceClient,
     SourceIdentity,
     SourcePartition,
     Split,
 )
 from sluiceway.storage.local import LocalStorage
-from sluiceway.upkeep import recomputing
+from sluiceway.upkeep import backfiller, recomputing
 from tools.ledger_records import data, fence, span
 from tools.rows_on_disk import RowsOnDisk, rows_on_disk
 
@@ -58,7 +61,18 @@ class ViolationError(Exception):
     """A promise was broken."""
 
 
-def _no_wait(attempts: int, error: Exception) -> None:
+def sources_due(
+    fold: Fold, client: SourceClient, log: SourcePartition
+) -> tuple[SourcesRecord | None, Mapping[SourcePartition, LogBounds]]:
+    """The record that pins a table that is not pinned yet, and what there is of it."""
+    found, bounds = client.discover([log.topic]), client.bounds([log])
+    wanted = Subscription((log.topic,), "", "earliest")
+    new = new_partitions(fold, wanted, found)
+    starts = {one: ResolvedStart(bounds[one].start_offset, "earliest") for one in new}
+    return plan_sources(fold, wanted, found, bounds, starts), bounds
+
+
+def no_wait(attempts: int, error: Exception) -> None:
     raise AssertionError((attempts, error))
 
 
@@ -194,6 +208,16 @@ class World:
         name = self.rng.choice(sorted(self._filled))
         self._note(f"merge {name} in slot {self.table.merge(name, self.rng.randint(2, 20))}")
 
+    def _swap(self) -> None:
+        self._finish()
+        hours = sorted(hour for hour in self._filled if len(self._rows_of[hour]) > 1)
+        if not hours:
+            return
+        hour = self.rng.choice(hours)
+        kept = self._rows_of[hour][: self.rng.randint(1, len(self._rows_of[hour]) - 1)]
+        self._rows_of[hour] = kept
+        self._note(f"swap {hour} in slot {self.table.swap(hour, kept)}")
+
     def _expire(self) -> None:
         self._finish()
         if not self._filled:
@@ -209,7 +233,7 @@ class World:
         if self.rng.random() < 0.5:
             self._finish()
         log = LedgerLog(LocalStorage(), self.table.table.log.layout)
-        writer = LedgerWriter(log, log.fold(), _no_wait)
+        writer = LedgerWriter(log, log.fold(), no_wait)
         self._finish()
         writer.fence(fence(driver=f"u{len(self.trace)}"), lambda: None)
         writer.set_published()
@@ -223,7 +247,7 @@ class World:
             self._die()
         self._terms += 1
         log = LedgerLog(LocalStorage(), self._log.layout)
-        writer = LedgerWriter(log, log.fold(), _no_wait)
+        writer = LedgerWriter(log, log.fold(), no_wait)
         writer.fence(fence(driver=f"d{self._terms}", ledger="d" * 32, job="chain"), lambda: None)
         client = self._client()
         self._followers.append(Follower(self._terms, client, writer))
@@ -264,14 +288,8 @@ class World:
         fold = writer.fold
         following = all(not known.retired for known in fold.sources.values())
         if following:
-            found = client.discover([self.log.topic])
-            bounds = client.bounds([self.log])
-            wanted = Subscription((self.log.topic,), "", "earliest")
-            record = self._hand_over(follower) if self.hands_over else None
-            if record is None:
-                new = new_partitions(fold, wanted, found)
-                starts = {one: ResolvedStart(bounds[one].start_offset, "earliest") for one in new}
-                record = plan_sources(fold, wanted, found, bounds, starts)
+            due, bounds = sources_due(fold, client, self.log)
+            record = (self._hand_over(follower) if self.hands_over else None) or due
             if record is not None:
                 writer.commit(record)
                 if record.because is not None:
@@ -427,10 +445,12 @@ class World:
 def _alone() -> Iterator[None]:
     """Leases and units without threads, without a catalog, and without a process that lives on."""
     none: Any = None
-    nothing = SimpleNamespace(add=lambda *_: SimpleNamespace(end=lambda _: True))
+    work = SimpleNamespace(end=lambda _: True, wake=lambda: None)
+    nothing = SimpleNamespace(add=lambda *_: work)
     with (
         patch.object(reader_leases, "is_alive", lambda _: False),
         patch.object(reader_leases, "process_renewals", lambda: nothing),
+        patch.object(backfiller, "process_upkeep", lambda: nothing),
         patch.object(reader_module, "_LOOK_AGAIN_S", 0.0),
         patch.object(recomputing.Recomputer, "_run", lambda _: None),
         patch.object(

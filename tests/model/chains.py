@@ -5,7 +5,8 @@ Its follower plans an epoch from its committed end, and commits it or, after a c
 Rows that a SWAP below the epoch's end has replaced are a gap. Their partition is due then: a
 rebuild reads it as of the follower's own committed end, and replaces what the follower had.
 An epoch may put a row aside, as a late or a dirty one, which a replay brings in later: no rebuild
-begins meanwhile, as it reads that row too.
+begins meanwhile, as it reads that row too. An epoch may also end within a slot: then a partition
+with rows in the part that was read is not rebuilt, as no slot has just those.
 """
 
 from dataclasses import dataclass
@@ -18,7 +19,8 @@ Row = tuple[int, int]
 """Number of a row, and how often it was corrected."""
 
 Record = tuple[str, int, int]
-"""`data` or `swap`, the partition, and the number of a row; -1 for a SWAP."""
+"""`data` or `swap`, the partition, and the number of a row; -1 for a SWAP. `more` is another row of
+the slot before."""
 
 
 class Epoch(NamedTuple):
@@ -115,19 +117,24 @@ class ChainModel:
             yield "crash", state._replace(epoch=None, rebuild=None, crashes=state.crashes - 1)
 
     def _written(self, state: State) -> Steps[State]:
-        rows = sum(kind == "data" for kind, _, _ in state.log)
+        rows = sum(kind != "swap" for kind, _, _ in state.log)
         for part in range(self._bounds.partitions):
             if rows < self._bounds.data:
                 yield f"data {part}", _put(state, ("data", part, rows))
-            filled = any(record[:2] == ("data", part) for record in state.log)
+            for other in range(self._bounds.partitions) if rows + 1 < self._bounds.data else ():
+                first = _put(state, ("data", part, rows))
+                yield f"data {part} {other}", _put(first, ("more", other, rows + 1))
+            filled = any(kind != "swap" and of == part for kind, of, _ in state.log)
             if filled and len(state.log) - rows < self._bounds.swaps:
                 yield f"swap {part}", _put(state, ("swap", part, -1))
 
     def _epochs(self, state: State) -> Steps[State]:
         epoch = state.epoch
         if epoch is None:
-            if state.end < len(state.log):
-                yield "plan", state._replace(epoch=self._planned(state))
+            log = state.log
+            for end in range(state.end + 1, len(log) + 1):
+                if end == len(log) or log[end][0] == "more":
+                    yield f"plan to {end}", state._replace(epoch=self._planned(state, end))
             return
         due = list(state.due)
         if self._mutation is not Mutation.CHAIN_GAP_FORGOTTEN:
@@ -142,27 +149,32 @@ class ChainModel:
             kept = after._replace(aside=aside, asides=state.asides - 1)
             yield f"commit, aside {row[0]}", _committed(kept, epoch, row)
 
-    def _planned(self, state: State) -> Epoch:
-        end, found = len(state.log), list[tuple[int, Row]]()
+    def _planned(self, state: State, end: int) -> Epoch:
+        found = list[tuple[int, Row]]()
         if self._mutation is Mutation.CHAIN_BY_LIVE_PLACE:
             for part in range(self._bounds.partitions):
-                read = sum(record[:2] == ("data", part) for record in state.log[: state.end])
+                before = state.log[: state.end]
+                read = sum(kind != "swap" and of == part for kind, of, _ in before)
                 found += [(part, row) for row in _in_order(state.log, part)[read:]]
             return Epoch(state.end, end, tuple(found))
         for slot in range(state.end, end):
             kind, part, row = state.log[slot]
-            if kind == "data" and ("swap", part, -1) not in state.log[slot:end]:
+            if kind != "swap" and ("swap", part, -1) not in state.log[slot:]:
                 found.append((part, (row, 0)))
         return Epoch(state.end, end, tuple(found))
 
     def _rebuilds(self, state: State) -> Steps[State]:
         work = state.rebuild
         if work is None:
+            whole = _whole(state.log, state.end)
+            begun = {of for _, of, _ in state.log[whole : state.end]}
+            if self._mutation is Mutation.CHAIN_PART_OF_SLOT:
+                begun = set()
             for part, slot in enumerate(state.due):
                 unsaid = self._mutation is Mutation.CHAIN_ASIDE_REBUILT
-                if slot >= 0 and (unsaid or not state.aside[part]):
+                if slot >= 0 and part not in begun and (unsaid or not state.aside[part]):
                     tail = self._mutation is Mutation.CHAIN_REBUILD_OF_TAIL
-                    as_of = len(state.log) if tail else state.end
+                    as_of = len(state.log) if tail else whole
                     read = _content(state.log, part, as_of)
                     made = Rebuild(part, as_of, read, state.rows[part])
                     yield f"rebuild {part}", state._replace(rebuild=made)
@@ -202,6 +214,13 @@ class ChainModel:
         return True
 
 
+def _whole(log: tuple[Record, ...], end: int) -> int:
+    """Where the slot begins that goes on at `end`; `end` itself between two slots."""
+    while end < len(log) and log[end][0] == "more":
+        end -= 1
+    return end
+
+
 def _changed(
     parts: tuple[tuple[Row, ...], ...], part: int, rows: tuple[Row, ...]
 ) -> tuple[tuple[Row, ...], ...]:
@@ -236,5 +255,5 @@ def _in_order(log: tuple[Record, ...], part: int) -> list[Row]:
     rows: list[Row] = []
     for kind, of, row in log:
         if of == part:
-            rows = [*rows, (row, 0)] if kind == "data" else [(n, k + 1) for n, k in rows[::-1]]
+            rows = [*rows, (row, 0)] if kind != "swap" else [(n, k + 1) for n, k in rows[::-1]]
     return rows

@@ -97,6 +97,7 @@ class Mutation(StrEnum):
     CHAIN_REBUILD_OF_TAIL = "a rebuild reads to the tail, beyond what the follower has committed"
     CHAIN_NOT_CARRIED = "a rebuild replaces what came while it ran"
     CHAIN_ASIDE_REBUILT = "a rebuild reads rows that wait for their replay"
+    CHAIN_PART_OF_SLOT = "a rebuild leaves out the rows of a slot that was read in part"
     CHAIN_ALWAYS_DONE = "a rebuild settles corrections that came after what it has read"
 
     # Rooms: where a driver continues in a mirrored topic.

@@ -9,12 +9,14 @@ from sluiceway.chains.options import FOLLOW, ROOT, UpstreamOptions, missing_yet
 from sluiceway.chains.upstream import UpstreamLedger
 from sluiceway.errors import (
     MetastoreUnavailableError,
+    RequestRefusedError,
     SluicewayError,
     SourceUnavailableError,
     StorageUnavailableError,
     TableNotFoundError,
     TopicNotFoundError,
 )
+from sluiceway.ledger.places import is_below
 from sluiceway.ledger.reader_leases import ReaderLeaseKeeper, lease_name
 from sluiceway.ledger.row_places import COUNTED_ONLY, RowBook
 from sluiceway.sources.contract import (
@@ -192,13 +194,19 @@ class TableClient(OneTableClient):
             upstream = self._read_on()
             return upstream.corrections(starts[self._partition], ends[self._partition])
 
-    def slot_read(self, ends: Mapping[SourcePartition, int]) -> tuple[str, int] | None:
+    def slot_read(self, ends: Mapping[SourcePartition, int], prefix: str) -> tuple[str, int] | None:
         """See `SourceClient.slot_read`."""
         place = ends.get(self._partition)
         if place is None:
             return None
         with self._lock:
             upstream = self._read_on()
+            if any(is_below(name, prefix) for name in upstream.partly_read(place)):
+                raise RequestRefusedError(
+                    f"the route has read only a part of a slot of {self._topic} with rows of it",
+                    where=prefix,
+                    hint="give the command again once it has read on",
+                )
             return upstream.ledger, upstream.slot_through(place)
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import ReadyRecord, SwapRecord
+from sluiceway.ledger.places import is_below, partition_in
 from sluiceway.ledger.records import DataRecord, EpochRecord, Record
 from sluiceway.ledger.row_places import RowBook
 from sluiceway.sources.contract import (
@@ -152,13 +153,37 @@ class UpstreamLedger:
         at = bisect_right(self._steps, place, key=lambda step: step.end)
         return self._steps[at].slot - 1 if at < len(self._steps) else self.book.slot
 
+    def partly_read(self, place: int) -> tuple[str, ...]:
+        """Partitions with rows before a place in a slot that goes on there.
+
+        No slot has exactly the rows of them that lie before the place.
+
+        Raises:
+            LedgerCorruptError: The record cannot be read.
+            StorageUnavailableError: The store failed.
+        """
+        at = bisect_right(self._steps, place, key=lambda step: step.end)
+        left = place - (self._steps[at - 1].end if at else 0)
+        found = self._log.read_slot(self._steps[at].slot) if at < len(self._steps) else None
+        names = []
+        if found is not None and isinstance(found[0].body, EpochRecord):
+            for file in found[0].body.files:
+                if left > 0:
+                    names.append(partition_in(file.final.rpartition("/")[0]))
+                left -= int(file.rows)
+        return tuple(names)
+
     def corrections(self, start: int, place: int) -> tuple[Correction, ...]:
-        """Prefixes whose rows were replaced after the slot of a place and before another one."""
+        """Prefixes whose rows were replaced after the slot of a place and before another one.
+
+        Where a slot was read in part, its partitions wait for the other rows of the slot.
+        """
         as_of, begun = self.slot_through(place), self.slot_before(start)
+        waiting = self.partly_read(place)
         return tuple(
             Correction(self.ledger, prefix, slot, as_of)
             for prefix, slot in sorted(self._swaps.items())
-            if begun < slot <= as_of
+            if begun < slot <= as_of and not any(is_below(name, prefix) for name in waiting)
         )
 
     def place_at(self, timestamp_ms: int) -> int:

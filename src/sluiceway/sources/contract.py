@@ -402,19 +402,21 @@ class SourceClient(CopiedTopics, ABC):
         del starts, ends
         return ()
 
-    def slot_read(self, ends: Mapping[SourcePartition, int]) -> tuple[str, int] | None:
-        """Ledger of the table that is read, and the slot up to which that was done.
+    def slot_read(self, ends: Mapping[SourcePartition, int], prefix: str) -> tuple[str, int] | None:
+        """Ledger of the table that is read, and the slot that has what was read of a prefix.
 
         Args:
             ends: First offsets that were not read.
+            prefix: Prefix of partitions.
 
         Returns:
             None where it is no table whose rows come one after the other.
 
         Raises:
+            RequestRefusedError: No slot has that: rows of one are read in part.
             SourceUnavailableError: The source does not answer.
         """
-        del ends
+        del ends, prefix
         return None
 
     @abstractmethod

@@ -353,10 +353,16 @@ class Rereading:
         self._with_none_aside(log, prefix, before)
 
     def as_of_ends(self, correction: Correction, ends: Mapping[SourceKey, int]) -> Correction:
-        """The same correction, up to these committed ends."""
+        """The same correction, up to these committed ends.
+
+        Raises:
+            TaskFailedError: By now a slot with rows of the prefix is read in part.
+        """
         places = {SourcePartition(*key): end for key, end in ends.items()}
-        found = self._source.corrections(dict.fromkeys(places, 0), places)
-        return next((each for each in found if each.prefix == correction.prefix), correction)
+        for each in self._source.corrections(dict.fromkeys(places, 0), places):
+            if each.prefix == correction.prefix:
+                return each
+        raise TaskFailedError("more rows of it are being read", where=correction.prefix)
 
     def read_corrected(self, correction: Correction, staged: str) -> BackfillFiles:
         """Read what a prefix of the source had at a slot, and stage its rows.
@@ -395,7 +401,7 @@ class Rereading:
                 hint="stop it and give the command again, or start it by `sluiceway run JOB`",
             )
         self.history(log, prefix, read.slots)
-        found = self._source.slot_read(read.ends)
+        found = self._source.slot_read(read.ends, prefix)
         if found is None:
             raise RequestRefusedError(
                 "the route reads no table",

@@ -10,12 +10,12 @@ from sluiceway.chains import reader as reader_module
 from sluiceway.chains.client import TableClient
 from sluiceway.chains.options import UpstreamOptions
 from sluiceway.chains.reader import PrefixReader, TableReader
-from sluiceway.errors import OffsetsLostError, SourceUnavailableError
+from sluiceway.errors import OffsetsLostError, RequestRefusedError, SourceUnavailableError
 from sluiceway.sources.contract import Correction, SourcePartition, Split, SplitReader
 from tools.ledger_records import LEDGER
 from tools.rows_on_disk import RowsOnDisk, rows_on_disk
 
-SEVEN, EIGHT = "dt=20261120/hr=07", "dt=20261120/hr=08"
+DAY, SEVEN, EIGHT = "dt=20261120", "dt=20261120/hr=07", "dt=20261120/hr=08"
 LOG = SourcePartition("table:ods.orders", 0)
 
 
@@ -57,11 +57,15 @@ def test_the_slot_that_was_read_ends_before_the_next_row(table: RowsOnDisk) -> N
     merged, second = table.merge(EIGHT), table.add(EIGHT)
     client = TableClient(options(table))
     try:
-        found = [client.slot_read({LOG: end}) for end in (0, 8, 9, 12)]
-        assert client.slot_read({}) is None
+        found = [client.slot_read({LOG: end}, EIGHT) for end in (0, 4, 8, 12)]
+        assert client.slot_read({}, EIGHT) is None
+        for end, prefix in ((3, SEVEN), (5, SEVEN), (5, DAY), (9, EIGHT)):
+            with pytest.raises(RequestRefusedError, match="only a part of a slot"):
+                client.slot_read({LOG: end}, prefix)
+        assert client.slot_read({LOG: 9}, SEVEN) == (LEDGER, merged)
     finally:
         client.close()
-    assert found == [(LEDGER, slot) for slot in (first - 1, merged, merged, second)]
+    assert found == [(LEDGER, slot) for slot in (first - 1, first - 1, merged, second)]
 
 
 @pytest.mark.parametrize("how", ["follow", "ignore"])
@@ -108,6 +112,26 @@ def test_correction_is_told_of_once_all_rows_before_it_are_read(table: RowsOnDis
     assert corrections(table, 0, 8)[0].as_of == at
     # What was replaced before the first row that is read concerns no reader.
     assert corrections(table, 12, 12) == []
+
+
+def test_correction_waits_while_a_slot_with_rows_of_it_is_read_in_part(table: RowsOnDisk) -> None:
+    table.add(SEVEN, EIGHT)
+    at = table.swap(EIGHT, [100])
+    table.add(EIGHT, SEVEN)
+    # The second slot has rows 8 to 11 of one hour, and then 12 to 15 of the other.
+    assert [bool(corrections(table, 0, end)) for end in (8, 9, 12, 15, 16)] == [
+        True,
+        False,
+        False,
+        False,
+        True,
+    ]
+    table.swap(SEVEN, [200])
+    assert [each.prefix for each in corrections(table, 0, 16)] == [SEVEN, EIGHT]
+    table.add(EIGHT, SEVEN)
+    # No row of the other hour is read yet.
+    (found,) = corrections(table, 0, 17)
+    assert (found.prefix, found.as_of > at) == (SEVEN, True)
 
 
 def as_of(table: RowsOnDisk, slot: int, prefix: str = EIGHT) -> list[int]:

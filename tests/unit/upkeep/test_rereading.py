@@ -8,7 +8,12 @@ from typing import Any, cast
 import pytest
 
 from sluiceway.chains.units import UNITS
-from sluiceway.errors import NotInThisVersionError, OffsetsLostError, RequestRefusedError
+from sluiceway.errors import (
+    NotInThisVersionError,
+    OffsetsLostError,
+    RequestRefusedError,
+    TaskFailedError,
+)
 from sluiceway.ledger.partition_records import SwapCounts, SwapInput
 from sluiceway.sources.contract import (
     Correction,
@@ -53,7 +58,8 @@ class Broker:
         self.asked.append((starts, ends))
         return self.corrected
 
-    def slot_read(self, ends: Mapping[SourcePartition, int]) -> tuple[str, int] | None:
+    def slot_read(self, ends: Mapping[SourcePartition, int], prefix: str) -> tuple[str, int] | None:
+        assert prefix
         return None if self.topic_id != "table" else ("u" * 32, 100 + ends[LOG])
 
 
@@ -200,3 +206,13 @@ def test_correction_is_due_until_a_swap_as_of_it_is_in_the_ledger(tmp_path: Path
     assert due() == list(broker.corrected)
     brought(17)
     assert due() == []
+
+
+def test_rebuild_ends_where_its_prefix_is_read_in_part_by_now() -> None:
+    broker = Broker()
+    again, due = reading(broker), Correction("u" * 32, EIGHT, 17, 19)
+    broker.corrected = (replace(due, as_of=23),)
+    assert again.as_of_ends(due, {("orders", 0): 9}) == replace(due, as_of=23)
+    broker.corrected = (Correction("u" * 32, "dt=20261120/hr=07", 17, 23),)
+    with pytest.raises(TaskFailedError, match="more rows of it are being read"):
+        again.as_of_ends(due, {("orders", 0): 9})
