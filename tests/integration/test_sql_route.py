@@ -111,9 +111,17 @@ def test_rows_of_the_sql_are_written_once_with_their_own_times(
     run.assert_verified()
 
 
+def arrow_bytes() -> int:
+    """Memory of all Arrow batches that Spark's JVM holds."""
+    jvm = SparkContext.getOrCreate()._jvm
+    assert jvm is not None
+    return int(jvm.org.apache.spark.sql.util.ArrowUtils.rootAllocator().getAllocatedMemory())
+
+
 def test_a_value_that_fails_makes_one_dirty_row_with_its_place(
     sql_run: MakeRun, writer: TopicWriter
 ) -> None:
+    held = arrow_bytes()
     run, topic = sql_run(
         "SELECT id,\n  10 / (id - 3) AS share, x.sku\n"
         "FROM input\nLATERAL VIEW explode(items) v AS x"
@@ -127,6 +135,7 @@ def test_a_value_that_fails_makes_one_dirty_row_with_its_place(
     line = run.job.path.read_text().splitlines().index("      10 / (id - 3) AS share, x.sku") + 1
     assert f"{run.job.path}:{line}:" in str(dirty[3])
     assert counted(run) == RowCounts(*map(BigInt, (6, 10, 1, 0, 0, 0, 5)))
+    assert arrow_bytes() == held, "each task that fails would take memory for ever"
     run.assert_verified()
 
 
@@ -240,6 +249,7 @@ def test_pandas_functions_get_series_and_a_row_that_they_refuse_is_dirty(
     monkeypatch.syspath_prepend(str(tmp_path))
     SparkContext.getOrCreate().addPyFile(str(module))
     functions = '  functions: {shout: {pandas: "of_series:shout", returns: string}}'
+    held = arrow_bytes()
     run, topic = sql_run("SELECT id, shout(city, id) AS s FROM input", more=functions)
     writer.write(topic, [order(n) for n in (0, 1, 2)], partition=0)
     run.catch_up()
@@ -248,6 +258,7 @@ def test_pandas_functions_get_series_and_a_row_that_they_refuse_is_dirty(
     writer.write(topic, [order(n) for n in (6, 7)], partition=0)
     run.catch_up()
     assert run.rows("id, s")[3:] == [(6, "BERLIN!6")]
+    assert arrow_bytes() == held
     (dirty,) = run.dirty('"offset", stage')
     assert dirty == (4, "transform")
     run.assert_verified()

@@ -18,9 +18,9 @@ from sluiceway.driver.hdfs_tokens import HdfsTokens
 from sluiceway.driver.spark.spark_errors import unreadable_store
 from sluiceway.driver.spark.spark_jobs import JobLabel, labelled
 from sluiceway.driver.spark.sql_frames import (
+    arrow_batches,
     check_columns,
     job_failure,
-    map_batches,
     refused_sql,
     sql_columns,
 )
@@ -156,17 +156,18 @@ class SparkSql(SqlEngine):
         if self._tokens is not None:
             tokens = self._tokens.delegation_tokens([(layout.table_root, route.stores)])
 
-        def write(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-            yield from write_batches(version, tokens, task, batches)
-
-        written = map_batches(found, write)
         if not job.guarded:
             # Of the plan that runs: another one would be planned for nothing.
-            _check_executed(plans, job.rule, written)
+            _check_executed(plans, job.rule, found)
+        batches, schema = arrow_batches(found)
+
+        def write(parts: "Iterator[bytes]") -> "Iterator[bytes]":
+            yield write_batches(version, tokens, task, schema, parts)
+
         with labelled(self._context, label):
-            answers = written.collect()
-        results = tuple(decode(bytes(each[0]), TaskResult) for each in answers)
-        return SqlAnswer(results, _rows_read(written))
+            answers = batches.mapPartitions(write).collect()
+        results = tuple(decode(each, TaskResult) for each in answers)
+        return SqlAnswer(results, _rows_read(found))
 
     def session(self, rule: SqlRule) -> SparkSession:
         """The session of a route: its names and settings are its own."""

@@ -1,6 +1,6 @@
 """What Spark's Python workers import and run for the SQL of a route."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -17,9 +17,20 @@ def write_batches(
     version: str,
     tokens: DelegationTokens | None,
     task: SqlTask,
-    batches: Iterator[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
+    schema: bytes,
+    batches: Iterable[bytes],
+) -> bytes:
     """Write the rows of one Spark task. Called once per attempt, in a Python worker.
+
+    Args:
+        version: Of the driver.
+        tokens: For the stores; None where they need none.
+        task: What all tasks share.
+        schema: Arrow message of the rows' schema.
+        batches: Arrow messages of the rows.
+
+    Returns:
+        A `TaskResult`, encoded.
 
     Raises:
         UnhealthyEnvironmentError: The driver is of another version.
@@ -32,6 +43,8 @@ def write_batches(
         hold_tokens(tokens)
     context = TaskContext.get()
     number = 0 if context is None else context.partitionId()
-    answer = encode(run_sql_task(task, number, batches))
+    kind = pa.ipc.read_schema(pa.py_buffer(schema))
+    rows = (pa.ipc.read_record_batch(pa.py_buffer(each), kind) for each in batches)
+    answer = encode(run_sql_task(task, number, rows))
     forget_archives()
-    yield pa.RecordBatch.from_arrays([pa.array([answer], pa.binary())], names=["answer"])
+    return answer
