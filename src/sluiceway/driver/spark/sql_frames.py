@@ -40,7 +40,8 @@ def arrow_batches(rows: DataFrame) -> tuple["RDD[bytes]", bytes]:
     """Rows as an RDD of Arrow batches, and the message of their schema.
 
     `mapInArrow` never frees the buffers of a task whose rows fail (Spark 4.1): a few hundred epochs
-    with dirty rows took all memory of a JVM. Its jobs get the settings of the rows' session.
+    with dirty rows took all memory of a JVM. Called by the thread that runs the job: it gets the
+    settings of the rows' session, as jobs of Spark SQL do.
     """
     session, context = rows.sparkSession, rows.sparkSession.sparkContext
     for name, value in session.conf.getAll.items():
