@@ -135,7 +135,7 @@ def test_a_value_that_fails_makes_one_dirty_row_with_its_place(
     line = run.job.path.read_text().splitlines().index("      10 / (id - 3) AS share, x.sku") + 1
     assert f"{run.job.path}:{line}:" in str(dirty[3])
     assert counted(run) == RowCounts(*map(BigInt, (6, 10, 1, 0, 0, 0, 5)))
-    assert arrow_bytes() == held, "each task that fails would take memory for ever"
+    assert arrow_bytes() <= held, "each task that fails would take memory for ever"
     run.assert_verified()
 
 
@@ -258,7 +258,7 @@ def test_pandas_functions_get_series_and_a_row_that_they_refuse_is_dirty(
     writer.write(topic, [order(n) for n in (6, 7)], partition=0)
     run.catch_up()
     assert run.rows("id, s")[3:] == [(6, "BERLIN!6")]
-    assert arrow_bytes() == held
+    assert arrow_bytes() <= held
     (dirty,) = run.dirty('"offset", stage')
     assert dirty == (4, "transform")
     run.assert_verified()
