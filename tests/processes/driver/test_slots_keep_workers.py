@@ -1,6 +1,7 @@
-"""On a real Spark, a slot's tasks run in one Python worker, where its consumers are."""
+"""On a real Spark: a slot keeps its Python worker; an application that Spark ends is lost."""
 
 import gc
+import io
 import os
 import sys
 import time
@@ -12,8 +13,12 @@ import pytest
 from pyspark import SparkContext
 
 from sluiceway.driver.spark.session import start_context
+from sluiceway.driver.spark.spark_errors import ended
 from sluiceway.driver.spark.spark_jobs import JobLabel, collected, task_places
+from sluiceway.driver.spark.spark_runner import SparkRunner
+from sluiceway.errors import RunnerLostError, TaskFailedError
 from sluiceway.host.java import find_java
+from sluiceway.observe.log import stderr_log
 from tools.spark_cluster import spark_cluster
 from tools.work_functions import own_pid
 
@@ -64,3 +69,16 @@ def test_slot_keeps_its_python_worker(kind: str, executors: set[str], tmp_path: 
             # Spark itself would give a task alone to the worker that has rested longest.
             assert [pids(0), pids(0), pids(1), pids(1)] == [[first]] * 2 + [[second]] * 2
             assert pids(1, 0) == [second, first]
+
+
+def test_application_that_its_cluster_has_killed_is_lost(tmp_path: Path) -> None:
+    with application("local", tmp_path) as context:
+        assert ended(context, TaskFailedError("a task died")) is None
+        runner = SparkRunner(context, stderr_log(stream=io.StringIO()), owned=False)
+        # As Spark does it where an operator kills the application.
+        context._jsc.sc().stop()
+        with pytest.raises(RunnerLostError, match="Spark has ended the application"):
+            runner.run([()], wait=lambda: None, give_up_after_s=TIMEOUT_S)
+        with pytest.raises(RunnerLostError):
+            runner.slots()
+        runner.close()

@@ -2,8 +2,14 @@
 
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from sluiceway.errors import UnhealthyEnvironmentError
+from py4j.protocol import Py4JError
+
+from sluiceway.errors import RunnerLostError, UnhealthyEnvironmentError
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 _STACK = re.compile(r"\s*(at [\w.$/<>]+\(|\.\.\. \d+ more|Driver stacktrace:)")
 _LOGGED = re.compile(r"[\d:.]+ ([A-Z]+) [^:]+: (.+)")
@@ -25,6 +31,27 @@ def cause_of(error: BaseException) -> str:
     """The last line of the error without the JVM's stack, which comes last and says least."""
     said = " | ".join(without_stack(str(error))[-_LAST_LINES:])
     return said[:_MOST_CHARACTERS] or type(error).__name__
+
+
+def lost(error: BaseException) -> RunnerLostError:
+    """The problem of a JVM that does not answer."""
+    return _lost(f"Spark's JVM does not answer any more: {type(error).__name__}")
+
+
+def ended(context: "SparkContext", error: BaseException) -> RunnerLostError | None:
+    """The problem of an application that Spark has ended, as its cluster or an operator asked.
+
+    Called after a job has failed; None where the application goes on.
+    """
+    try:
+        stopped = context._jsc.sc().isStopped()  # noqa: SLF001 - Python knows of its own stop only
+    except (Py4JError, OSError) as silent:
+        return lost(silent)
+    return _lost(f"Spark has ended the application: {cause_of(error)}") if stopped else None
+
+
+def _lost(message: str) -> RunnerLostError:
+    return RunnerLostError(message, hint="start the job again; it goes on from the ledger")
 
 
 def unreadable_store(error: BaseException) -> UnhealthyEnvironmentError | None:

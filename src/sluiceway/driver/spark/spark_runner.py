@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 
 from sluiceway.driver.hdfs_tokens import HdfsTokens
 from sluiceway.driver.spark.elastic_slots import ElasticSlots
-from sluiceway.driver.spark.spark_errors import cause_of
+from sluiceway.driver.spark.spark_errors import cause_of, ended, lost
 from sluiceway.driver.spark.spark_jobs import (
     JobLabel,
     StageCounters,
@@ -33,7 +33,6 @@ from sluiceway.driver.spark.spark_task import (
 from sluiceway.driver.spark.spark_work import SparkWork
 from sluiceway.driver.spark.token_jvm import fetch_tokens
 from sluiceway.errors import (
-    RunnerLostError,
     StorageUnavailableError,
     TaskFailedError,
     UnhealthyEnvironmentError,
@@ -106,7 +105,7 @@ class SparkRunner(TaskRunner):
             count = int(self._context.defaultParallelism) if elastic is None else elastic.count()
             return self._spare.left_of(max(count - self._sql_slots, 1))
         except (Py4JError, OSError) as error:
-            raise _lost(error) from error
+            raise lost(error) from error
 
     def ask_for(self, slots: int) -> None:
         """See `TaskRunner.ask_for`."""
@@ -115,7 +114,7 @@ class SparkRunner(TaskRunner):
         try:
             self._elastic.ask_for(slots + self._spare.lent)
         except (Py4JError, OSError) as error:
-            raise _lost(error) from error
+            raise lost(error) from error
 
     def work(self) -> ClusterWork | None:
         """See `TaskRunner.work`. A borrowed session has no pools, and jobs of others."""
@@ -162,13 +161,15 @@ class SparkRunner(TaskRunner):
                     self._context.cancelJobsWithTag(f"{self._tag}-warm-up")
                     return
             except (Py4JJavaError, PySparkException) as error:
+                if (gone := ended(self._context, error)) is not None:
+                    raise gone from error
                 raise UnhealthyEnvironmentError(
                     f"executors cannot run a task: {cause_of(error)}",
                     hint="do they have this program's Python packages? `sluiceway submit JOB` and "
                     "`sluiceway restart JOB` send them along",
                 ) from error
             except (Py4JNetworkError, Py4JError, OSError) as error:
-                raise _lost(error) from error
+                raise lost(error) from error
             else:
                 self._warm_due = time.monotonic() + _WARM_EVERY_S
                 self._log.info("executors_ready", waited_s=round(time.monotonic() - began, 1))
@@ -181,7 +182,7 @@ class SparkRunner(TaskRunner):
             return
         failure = None if self._warming is None else self._warming.exception()
         if isinstance(failure, Py4JError | OSError) and not isinstance(failure, Py4JJavaError):
-            raise _lost(failure) from failure
+            raise lost(failure) from failure
         # A task that failed fails again in the first epoch, where it matters.
         self._warm_due = now + _WARM_EVERY_S
         self._warming = self._jobs.submit(self._try_imports, "keep-warm")
@@ -206,9 +207,11 @@ class SparkRunner(TaskRunner):
             except NotDoneError:
                 wait()
             except (Py4JJavaError, PySparkException) as error:
+                if (gone := ended(self._context, error)) is not None:
+                    raise gone from error
                 return self._salvage(bundles, cause_of(error))
             except (Py4JNetworkError, Py4JError, OSError) as error:
-                raise _lost(error) from error
+                raise lost(error) from error
             if time.monotonic() >= give_up_at:
                 return self._cancel(bundles, future)
 
@@ -262,7 +265,7 @@ class SparkRunner(TaskRunner):
         except (NotDoneError, Py4JJavaError, PySparkException):
             return self._salvage(bundles, _TOO_LATE)
         except (Py4JNetworkError, Py4JError, OSError) as error:
-            raise _lost(error) from error
+            raise lost(error) from error
         return self._salvage(bundles, _TOO_LATE)
 
     def _salvage(self, bundles: Sequence[Bundle], cause: str) -> list[TaskResult]:
@@ -279,10 +282,3 @@ class SparkRunner(TaskRunner):
 
 def _token_refused(result: TaskResult) -> bool:
     return result.failure is not None and INVALID_TOKEN in result.failure.message
-
-
-def _lost(error: BaseException) -> RunnerLostError:
-    return RunnerLostError(
-        f"Spark's JVM does not answer any more: {type(error).__name__}",
-        hint="start the job again; it goes on from the ledger",
-    )

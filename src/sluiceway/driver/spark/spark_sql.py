@@ -15,7 +15,7 @@ from pyspark.sql import types as spark
 
 from sluiceway import __version__
 from sluiceway.driver.hdfs_tokens import HdfsTokens
-from sluiceway.driver.spark.spark_errors import unreadable_store
+from sluiceway.driver.spark.spark_errors import ended, lost, unreadable_store
 from sluiceway.driver.spark.spark_jobs import JobLabel, labelled
 from sluiceway.driver.spark.sql_frames import (
     arrow_batches,
@@ -33,7 +33,7 @@ from sluiceway.driver.spark.sql_plan import (
 )
 from sluiceway.driver.spark.sql_types import spark_type
 from sluiceway.driver.spark.sql_write import write_batches
-from sluiceway.errors import JobFileError, RunnerLostError
+from sluiceway.errors import JobFileError
 from sluiceway.jobfile.blocks.transform import INPUT
 from sluiceway.jobfile.compile.sql_rule import SqlRule
 from sluiceway.schedule.sql_engine import (
@@ -107,7 +107,7 @@ class SparkSql(SqlEngine):
                 _check_executed(plans, rule, _carrying(plans, rule, plan, ()))
                 return sql_columns(frame, rule)
         except (Py4JNetworkError, Py4JError, OSError) as error:
-            raise _lost(error) from error
+            raise lost(error) from error
 
     def run(self, job: SqlJob, check: Callable[[], None]) -> SqlAnswer:
         """See `SqlEngine.run`."""
@@ -124,9 +124,10 @@ class SparkSql(SqlEngine):
         except NoGuardError as error:
             raise NotGuardedError(str(error)) from error
         except (Py4JJavaError, PySparkException) as error:
-            raise unreadable_store(error) or job_failure(error, job.rule) from error
+            gone = ended(self._context, error) or unreadable_store(error)
+            raise gone or job_failure(error, job.rule) from error
         except (Py4JNetworkError, Py4JError, OSError) as error:
-            raise _lost(error) from error
+            raise lost(error) from error
 
     def _run(self, job: SqlJob, tag: str) -> SqlAnswer:
         task, route = job.task, job.task.plan.route
@@ -279,10 +280,3 @@ def _arrow_type(kind: "pa.DataType") -> spark.DataType:
         return spark.TimestampType()
     found: spark.DataType = from_arrow_type(kind)
     return found
-
-
-def _lost(error: BaseException) -> RunnerLostError:
-    return RunnerLostError(
-        f"Spark's JVM does not answer any more: {type(error).__name__}",
-        hint="start the job again; it goes on from the ledger",
-    )
