@@ -78,7 +78,7 @@ def _campaign(given: argparse.Namespace, folder: Path) -> int:
             print(f"seed {seed}: {violation}")
     killed = 0
     for name in mutants:
-        caught = _catch(name, given, folder)
+        caught = _catch(name, kind, given.mutant_seeds, folder)
         killed += caught is not None
         print(f"{name}: {'survives' if caught is None else f'caught by seed {caught}'}", flush=True)
     closing = {
@@ -92,11 +92,11 @@ def _campaign(given: argparse.Namespace, folder: Path) -> int:
     return int(broken > 0 or killed < len(mutants))
 
 
-def _catch(name: str, given: argparse.Namespace, folder: Path) -> int | None:
+def _catch(name: str, kind: type[World], seeds: int, folder: Path) -> int | None:
     """The first seed that breaks a promise with the mutant."""
-    for seed in range(given.mutant_seeds):
+    for seed in range(seeds):
         with patched(name):
-            violation, _ = simulate(seed, folder, _kind(given)[0])
+            violation, _ = simulate(seed, folder, kind)
         if violation:
             return seed
     return None

@@ -152,7 +152,6 @@ class Link:
         )
         self._numbers: dict[str, list[int]] = {}
         self._aside: dict[str, tuple[str, str, int]] = {}
-        self._lanes = 0
         self._died = False
         self._seen = UpstreamLedger(root, NO_STORES, RowBook(COUNTED_ONLY))
 
@@ -170,12 +169,13 @@ class Link:
             writer.commit(AbandonRecord(intent, "its driver has ended"))
         writer.set_published()
         driver = Driver(number, TableClient(self.options), writer)
-        quiet: Any = SimpleNamespace(
-            info=lambda event, **more: self.world.note(f"{event} {more}"),
-            warning=lambda event, **more: self.world.note(f"{event} {more}"),
-        )
+
+        def said(event: str, **more: object) -> None:
+            self.world.note(f"{event} {more}")
+
+        notes: Any = SimpleNamespace(info=said, warning=said)
         driver.backfiller = Backfiller(
-            _Queue(self, driver), _Reading(self, driver), quiet, follows=True
+            _Queue(self, driver), _Reading(self, driver), notes, follows=True
         )
         self.drivers = [*self.drivers, driver][-2:]
         self.world.note(f"start {self.name} {number}")
@@ -273,12 +273,12 @@ class Link:
         if hidden is not None:
             kind, hour, row = hidden
             (file,) = self.staged(attempt, {hour: [row]})
-            name, one, none = file.final.rpartition("/")[2], BigInt(1), BigInt(0)
+            name, one = file.final.rpartition("/")[2], BigInt(1)
             counts: RowCounts = replace(body.counts, written=BigInt(body.counts.read - 1))
             if kind == LATE:
                 file = replace(file, final=self.log.layout.late_relative(hour, name))
                 body = replace(body, late_files=(file,), late_rows=LateRows(side=one))
-                body = replace(body, counts=replace(counts, late=one, dirty=none))
+                body = replace(body, counts=replace(counts, late=one))
             else:
                 file = replace(file, final=self.log.layout.dirty_relative(name))
                 body = replace(body, dirty_files=(file,), dirty_reasons={"broken": 1})
@@ -309,14 +309,12 @@ class Link:
         source, (kind, hour, row) = self.rng.choice(sorted(self._aside.items()))
         writer, one = driver.writer, BigInt(1)
         writer.read_new()
-        self._lanes += 1
-        lane = f"lane{self._lanes}"
         ranges = (LaneRange(source, BigInt(0), one),)
-        writer.commit(LaneRecord(lane, kind, "u@h", "", ranges))
+        writer.commit(LaneRecord(source, kind, "u@h", "", ranges))
         epoch = writer.fold.last_epoch + 1
         attempt = f"{writer.term}-{epoch}-{uuid4().hex}"
         body = LaneDataRecord(
-            lane=lane,
+            lane=source,
             epoch=epoch,
             ranges=(LaneSpan(source, BigInt(0), one),),
             files=tuple(self.staged(attempt, {hour: [row]})),

@@ -12,6 +12,7 @@ from sluiceway.chains.upstream import UpstreamLedger
 from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import ReplaceRecord, SwapRecord
+from sluiceway.ledger.places import partition_of
 from sluiceway.ledger.records import Record
 from sluiceway.ledger.row_places import FileSpan, RowBook
 from sluiceway.schedule import source_view
@@ -101,7 +102,7 @@ def moved_is_changed(self: units.UnitBook, record: Record) -> None:
     """Files that a compaction has moved count as other rows."""
     _APPLY(self, record)
     if isinstance(record.body, ReplaceRecord):
-        self._add(units.partition_of(record.body.added[0].final), 0, record.seq, 0)
+        self._add(partition_of(record.body.added[0].final), 0, record.seq, 0)
 
 
 def newest_input(self: Recomputer, body: SwapRecord) -> None:

@@ -1,7 +1,10 @@
-"""A route that reads a table, from seeds: promises hold, wrong variants are caught."""
+"""Routes that read tables, from seeds: promises hold, wrong variants are caught."""
 
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,92 +12,61 @@ from chain_sim.corrections import CorrectedWorld
 from chain_sim.lakes import LakeWorld
 from chain_sim.mutants import CORRECTION_MUTANTS, LAKE_MUTANTS, MUTANTS, UNIT_MUTANTS, patched
 from chain_sim.units import UnitWorld
-from chain_sim.world import simulate
+from chain_sim.world import World, simulate
 
 pytestmark = pytest.mark.slow
 
-SEEDS = 12
 MUTANT_SEEDS = 14
-# What the seeds have to have seen, or they show nothing.
-UNIT_SEEDS, UNIT_MUTANT_SEEDS = 8, 14
-SEEN_OF_UNITS = {
-    "add",
-    "late",
-    "lease",
-    "merge",
-    "swap",
-    "announce",
-    "query",
-    "round",
-    "died",
-    "fenced",
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """One kind of world.
+
+    Attributes:
+        seen: What its seeds have to have seen, or they show nothing.
+    """
+
+    kind: type[World]
+    mutants: Mapping[str, Any]
+    seeds: int
+    seen: str
+
+
+CAMPAIGNS = {
+    "reads_a_table": Campaign(
+        World, MUTANTS, 12, "add late merge upstream-dies die fenced report sources commit"
+    ),
+    "computes_units": Campaign(
+        UnitWorld,
+        UNIT_MUTANTS,
+        8,
+        "add late lease merge swap announce query round died fenced",
+    ),
+    "reads_a_table_of_others": Campaign(
+        LakeWorld, LAKE_MUTANTS, 8, "add merge expire late unavailable remove roll-back commit"
+    ),
+    "follows_corrections": Campaign(
+        CorrectedWorld, CORRECTION_MUTANTS, 6, "swap corrected correction_refused aside replay died"
+    ),
 }
-LAKE_SEEDS, LAKE_MUTANT_SEEDS = 8, 14
-SEEN_OF_LAKES = {"add", "merge", "expire", "late", "unavailable", "remove", "roll-back", "commit"}
-CORRECTION_SEEDS, CORRECTION_MUTANT_SEEDS = 6, 14
-SEEN_OF_CORRECTIONS = {"swap", "corrected", "correction_refused", "aside", "replay", "died"}
-SEEN = {"add", "late", "merge", "upstream-dies", "die", "fenced", "report", "sources", "commit"}
 
 
-def test_seeds_break_no_promise_of_a_route_that_reads_a_table(tmp_path: Path) -> None:
+@pytest.mark.parametrize("campaign", CAMPAIGNS.values(), ids=CAMPAIGNS)
+def test_seeds_break_no_promise_of_a_route_that(campaign: Campaign, tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
-    for seed in range(SEEDS):
-        violation, world = simulate(seed, tmp_path)
+    for seed in range(campaign.seeds):
+        violation, world = simulate(seed, tmp_path, campaign.kind)
         assert violation == "", "\n".join(world.trace[-30:])
         seen += world.seen
-    assert seen.keys() >= SEEN
+    assert seen.keys() >= set(campaign.seen.split())
 
 
-@pytest.mark.parametrize("mutant", MUTANTS)
-def test_wrong_variants_of_reading_a_table_are_caught(tmp_path: Path, mutant: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "mutant"),
+    [(name, mutant) for name, campaign in CAMPAIGNS.items() for mutant in campaign.mutants],
+)
+def test_wrong_variants_are_caught(name: str, mutant: str, tmp_path: Path) -> None:
+    kind = CAMPAIGNS[name].kind
     with patched(mutant):
-        assert any(simulate(seed, tmp_path)[0] for seed in range(MUTANT_SEEDS))
-
-
-def test_seeds_break_no_promise_of_a_route_that_computes_units(tmp_path: Path) -> None:
-    seen: Counter[str] = Counter()
-    for seed in range(UNIT_SEEDS):
-        violation, world = simulate(seed, tmp_path, UnitWorld)
-        assert violation == "", "\n".join(world.trace[-30:])
-        seen += world.seen
-    assert seen.keys() >= SEEN_OF_UNITS
-
-
-@pytest.mark.parametrize("mutant", UNIT_MUTANTS)
-def test_wrong_variants_of_computing_units_are_caught(tmp_path: Path, mutant: str) -> None:
-    with patched(mutant):
-        assert any(simulate(seed, tmp_path, UnitWorld)[0] for seed in range(UNIT_MUTANT_SEEDS))
-
-
-def test_seeds_break_no_promise_of_a_route_that_reads_a_table_of_others(tmp_path: Path) -> None:
-    seen: Counter[str] = Counter()
-    for seed in range(LAKE_SEEDS):
-        violation, world = simulate(seed, tmp_path, LakeWorld)
-        assert violation == "", "\n".join(world.trace[-30:])
-        seen += world.seen
-    assert seen.keys() >= SEEN_OF_LAKES
-
-
-@pytest.mark.parametrize("mutant", LAKE_MUTANTS)
-def test_wrong_variants_of_reading_a_table_of_others_are_caught(
-    tmp_path: Path, mutant: str
-) -> None:
-    with patched(mutant):
-        assert any(simulate(seed, tmp_path, LakeWorld)[0] for seed in range(LAKE_MUTANT_SEEDS))
-
-
-def test_seeds_break_no_promise_of_tables_that_follow_corrections(tmp_path: Path) -> None:
-    seen: Counter[str] = Counter()
-    for seed in range(CORRECTION_SEEDS):
-        violation, world = simulate(seed, tmp_path, CorrectedWorld)
-        assert violation == "", "\n".join(world.trace[-30:])
-        seen += world.seen
-    assert seen.keys() >= SEEN_OF_CORRECTIONS
-
-
-@pytest.mark.parametrize("mutant", CORRECTION_MUTANTS)
-def test_wrong_variants_of_following_corrections_are_caught(tmp_path: Path, mutant: str) -> None:
-    with patched(mutant):
-        assert any(
-            simulate(seed, tmp_path, CorrectedWorld)[0] for seed in range(CORRECTION_MUTANT_SEEDS)
-        )
+        assert any(simulate(seed, tmp_path, kind)[0] for seed in range(MUTANT_SEEDS))

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from sluiceway.errors import RequestRefusedError, TableMismatchError
 from sluiceway.ledger.partition_records import ExpireRecord, ReadyRecord, SwapRecord
-from sluiceway.ledger.places import partition_in
+from sluiceway.ledger.places import partition_of
 from sluiceway.ledger.records import EpochRecord, Record
 
 UNITS = "units"
@@ -286,11 +286,6 @@ class UnitBook:
             where="source.unit",
             hint="name its leading partition columns; `when: ready` needs all that it announces by",
         )
-
-
-def partition_of(final: str) -> str:
-    """Name of the partition of a file, by its path relative to the table."""
-    return partition_in(final.rpartition("/")[0])
 
 
 def unit_of(partition: str, columns: Sequence[str]) -> str | None:

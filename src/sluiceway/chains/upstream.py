@@ -10,7 +10,7 @@ from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import ReadyRecord, SwapRecord
-from sluiceway.ledger.places import is_below, partition_in
+from sluiceway.ledger.places import is_below, partition_of
 from sluiceway.ledger.records import DataRecord, EpochRecord, Record
 from sluiceway.ledger.row_places import RowBook
 from sluiceway.sources.contract import (
@@ -164,12 +164,13 @@ class UpstreamLedger:
         """
         at = bisect_right(self._steps, place, key=lambda step: step.end)
         left = place - (self._steps[at - 1].end if at else 0)
-        found = self._log.read_slot(self._steps[at].slot) if at < len(self._steps) else None
+        goes_on = left and at < len(self._steps)
+        found = self._log.read_slot(self._steps[at].slot) if goes_on else None
         names = []
         if found is not None and isinstance(found[0].body, EpochRecord):
             for file in found[0].body.files:
                 if left > 0:
-                    names.append(partition_in(file.final.rpartition("/")[0]))
+                    names.append(partition_of(file.final))
                 left -= int(file.rows)
         return tuple(names)
 
@@ -179,11 +180,12 @@ class UpstreamLedger:
         Where a slot was read in part, its partitions wait for the other rows of the slot.
         """
         as_of, begun = self.slot_through(place), self.slot_before(start)
-        waiting = self.partly_read(place)
+        due = {prefix: slot for prefix, slot in self._swaps.items() if begun < slot <= as_of}
+        waiting = self.partly_read(place) if due else ()
         return tuple(
             Correction(self.ledger, prefix, slot, as_of)
-            for prefix, slot in sorted(self._swaps.items())
-            if begun < slot <= as_of and not any(is_below(name, prefix) for name in waiting)
+            for prefix, slot in sorted(due.items())
+            if not any(is_below(name, prefix) for name in waiting)
         )
 
     def place_at(self, timestamp_ms: int) -> int:

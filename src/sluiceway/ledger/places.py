@@ -69,6 +69,11 @@ def partition_in(folder: str) -> str:
     return f"{parent}/{last}" if parent else last
 
 
+def partition_of(final: str) -> str:
+    """Name of the partition of a file, by its path relative to the table."""
+    return partition_in(final.rpartition("/")[0])
+
+
 def folder_to_remove(folder: str) -> str:
     """What goes when a folder that a partition has left is empty: what was made for it alone."""
     return folder.rpartition("/")[0] if is_moved_folder(folder) else folder

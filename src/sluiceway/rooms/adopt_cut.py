@@ -14,7 +14,7 @@ from sluiceway.ledger.folding.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout, is_number
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import ExpireRecord, ReplaceRecord, SwapRecord
-from sluiceway.ledger.places import partition_in
+from sluiceway.ledger.places import partition_of
 from sluiceway.ledger.placing import all_files
 from sluiceway.ledger.records import FilesRecord, Record
 from sluiceway.storage.contract import Storage
@@ -72,7 +72,7 @@ class NeededFiles:
         for file in all_files(body):
             self.named[file.final] = file
             if file.final not in self._aside:
-                partition = partition_in(file.final.rpartition("/")[0])
+                partition = partition_of(file.final)
                 self._live.setdefault(partition, {})[file.final] = file
             if self.place(file) is None:
                 self._missing.add(file.final)

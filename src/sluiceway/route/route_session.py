@@ -209,7 +209,7 @@ class RouteSession:
     def leave(self, to: str = "") -> None:
         """Give back all that is held, and remember how the ledger was left. Safe to repeat.
 
-        Called at the end. What is not in the catalog yet is left to the next START.
+        What is not in the catalog yet is left to the next START.
 
         Args:
             to: Room that the lease is released to; empty for any.

@@ -9,7 +9,7 @@ from sluiceway.ledger.lane_records import LaneDataRecord
 from sluiceway.ledger.layout import LedgerLayout, late_folder
 from sluiceway.ledger.operator_records import OriginLog, SourceChangeRecord
 from sluiceway.ledger.partition_records import ExpireRecord, SwapRecord
-from sluiceway.ledger.places import is_below, partition_in
+from sluiceway.ledger.places import is_below, partition_of
 from sluiceway.ledger.records import DataRecord, RangeRecord, Record, SourcesRecord
 from sluiceway.types.log_key import SourceKey
 from sluiceway.upkeep.earlier_rows import EarlierRange, pinned_ranges
@@ -113,7 +113,7 @@ class _Found:
             self._taken |= {
                 source for source in self._late if any(r.source == str(source) for r in body.ranges)
             }
-        names = {partition_in(file.final.rpartition("/")[0]) for file in body.files}
+        names = {partition_of(file.final) for file in body.files}
         inside = {name for name in names if is_below(name, self._prefix)}
         if inside:
             self._brought[record.seq] = record, inside

@@ -28,7 +28,7 @@ from sluiceway.ledger.partition_records import (
     SwapInput,
     SwapRecord,
 )
-from sluiceway.ledger.places import intent_folder, is_below, partition_in
+from sluiceway.ledger.places import intent_folder, is_below, partition_of
 from sluiceway.ledger.records import EpochRecord
 from sluiceway.observe.failpoints import reach
 from sluiceway.types.log_key import SourceKey
@@ -370,7 +370,7 @@ class _Work:
             if not isinstance(record.body, EpochRecord):
                 continue
             for file in record.body.files:
-                name = partition_in(file.final.rpartition("/")[0])
+                name = partition_of(file.final)
                 if is_below(name, self._order.prefix):
                     self._since.setdefault(name, []).append(file)
 

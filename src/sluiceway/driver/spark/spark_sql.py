@@ -141,10 +141,10 @@ class SparkSql(SqlEngine):
             plans = SqlPlans(session)
             plan = self._checked_plan(plans, job.rule, frame, job.tables)
             found = _carrying(plans, job.rule, plan, carried)
-            if job.guarded:
-                _check_executed(plans, job.rule, found)
-                found = plans.frame(plans.guarded(found))
+        # Without a guard, this plan is the one that runs: nothing is planned for the check alone.
+        _check_executed(plans, job.rule, found)
         if job.guarded:
+            found = plans.frame(plans.guarded(found))
             problems = tuple(
                 SqlProblem(job.rule.places.place(each.index), f"`{each.text}` cannot be computed")
                 for each in plans.may_fail
@@ -156,10 +156,6 @@ class SparkSql(SqlEngine):
         version, tokens = __version__, None
         if self._tokens is not None:
             tokens = self._tokens.delegation_tokens([(layout.table_root, route.stores)])
-
-        if not job.guarded:
-            # Of the plan that runs: another one would be planned for nothing.
-            _check_executed(plans, job.rule, found)
         batches, schema = arrow_batches(found)
 
         def write(parts: "Iterator[bytes]") -> "Iterator[bytes]":
